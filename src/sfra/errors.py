@@ -1,0 +1,40 @@
+"""What the user can fix: one message that says what, expected, got and what to do."""
+
+
+class SfraError(Exception):
+    """An error the user can fix; the command line prints it without a traceback and exits with 2.
+
+    The message has up to four parts, each on its own line::
+
+        the forget index is out of range
+          expected: 0 to 9
+          got:      12
+          do:       pass --forget with one of the 10 classes of this head
+
+    >>> print(SfraError("m is too large", expected="2m <= n", got="m=9, n=10"))
+    m is too large
+      expected: 2m <= n
+      got:      m=9, n=10
+    """
+
+    def __init__(self, what: str, *, expected: object = None, got: object = None, do: object = None) -> None:
+        parts = (("expected:", expected), ("got:", got), ("do:", do))
+        lines = [what] + [f"  {label:<9} {part}" for label, part in parts if part is not None]
+        super().__init__("\n".join(lines))
+        self.what = what
+
+
+class InputError(SfraError, ValueError):
+    """An argument, a file's content or a data set that cannot be audited as given."""
+
+
+class UnsafeFileError(SfraError):
+    """A file that would run code, or could, if it were opened; it was not opened."""
+
+
+class SamplingError(SfraError):
+    """No probes: some retain class has no, or almost no, mass under the proposal."""
+
+
+class MissingPackageError(SfraError, ImportError):
+    """An optional package is needed for this input; the message names the extra that brings it."""
