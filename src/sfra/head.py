@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
-import zipfile
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,12 +10,11 @@ from pathlib import Path
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
-from safetensors import SafetensorError
-from safetensors.torch import load as parse_safetensors
 from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
 from sfra.errors import InputError
+from sfra.files import read_arrays, write_atomically, write_npz
 from sfra.types import Bias, Features, Logits, Weight
 
 MIN_CLASSES = 3
@@ -113,13 +109,12 @@ class Head:
         return Head(weight, bias)
 
     def save(self, path: str | Path) -> None:
-        """Write ``weight`` and ``bias`` to ``.safetensors`` or ``.npz``; the file appears whole or not at all."""
+        """Write ``weight`` and ``bias`` to ``.safetensors`` or ``.npz``, whole or not at all."""
         target = Path(path)
         if target.suffix == ".safetensors":
-            write = dump_safetensors({"weight": self.weight, "bias": self.bias})
-            _write_atomically(target, write)
+            write_atomically(target, dump_safetensors({"weight": self.weight, "bias": self.bias}))
         elif target.suffix == ".npz":
-            _save_npz(target, weight=self.weight.numpy(), bias=self.bias.numpy())
+            write_npz(target, weight=self.weight.numpy(), bias=self.bias.numpy())
         else:
             raise InputError(
                 "the head cannot be written",
@@ -129,9 +124,9 @@ class Head:
 
     @classmethod
     def load(cls, path: str | Path) -> Head:
-        """Read a head from ``.safetensors`` or ``.npz`` (``weight`` and, optionally, ``bias``); never unpickles."""
+        """Read a ``.safetensors`` or ``.npz`` with ``weight`` and, optionally, ``bias``; never unpickles."""
         source = Path(path)
-        arrays = _read_arrays(source)
+        arrays = read_arrays(source)
         if "weight" not in arrays or set(arrays) - {"weight", "bias"}:
             raise InputError(
                 f"{source.name} is not a head file",
@@ -168,43 +163,3 @@ def _fresh_rows(rows: int, width: int, seed: int) -> tuple[Tensor, Tensor]:
     bound = width**-0.5
     draws = torch.empty(rows, width + 1).uniform_(-bound, bound, generator=generator)
     return draws[:, :width], draws[:, width]
-
-
-def _read_arrays(source: Path) -> dict[str, Tensor]:
-    """Read every array of a ``.safetensors`` or ``.npz`` file without unpickling anything."""
-    if not source.is_file():
-        raise InputError("there is no such head file", got=source, do="check the path")
-    try:
-        if source.suffix == ".safetensors":
-            return parse_safetensors(source.read_bytes())
-        if source.suffix == ".npz":
-            with np.load(source, allow_pickle=False) as archive:
-                return {name: torch.from_numpy(np.asarray(archive[name])) for name in archive.files}
-    except (SafetensorError, ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as problem:
-        raise InputError(
-            f"{source.name} cannot be read",
-            expected=f"a complete {source.suffix} file of plain arrays",
-            got=problem,
-            do="it may be truncated or hold pickled objects: save or download it again",
-        ) from None
-    raise InputError("this is not a head file", expected="a .safetensors or .npz file", got=source.name)
-
-
-def _save_npz(target: Path, **arrays: np.ndarray) -> None:
-    with tempfile.SpooledTemporaryFile() as buffer:
-        np.savez(buffer, **arrays)  # type: ignore[arg-type]
-        buffer.seek(0)
-        _write_atomically(target, buffer.read())
-
-
-def _write_atomically(target: Path, content: bytes) -> None:
-    """Write to a temporary neighbour, then rename: a reader sees the old file or the new, never a part."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.replace(name, target)
-    except BaseException:
-        os.unlink(name)
-        raise

@@ -1,7 +1,7 @@
 """Shapes in signatures, kept in one place.
 
-``C`` classes, ``d`` features (the width of the head's input), ``n`` samples, ``epochs`` points of a trajectory
-(epoch 0 is the released head). The aliases are checked at run time during the tests only.
+``C`` classes, ``d`` features (the width of the head's input), ``n`` samples, ``epochs`` points of a
+trajectory (epoch 0 is the released head). The aliases are checked at run time during the tests only.
 """
 
 from jaxtyping import Float, Int

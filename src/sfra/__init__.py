@@ -1,0 +1,1 @@
+"""Source-free relearning audit: does an unlearned image classifier still hold the class it forgot?"""

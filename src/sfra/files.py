@@ -1,0 +1,59 @@
+"""Files in and out: plain arrays only, read without running anything, written whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import os
+import tempfile
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors.torch import load as parse_safetensors
+from torch import Tensor
+
+from sfra.errors import InputError
+
+
+def read_arrays(source: Path) -> dict[str, Tensor]:
+    """Read every array of a ``.safetensors`` or ``.npz`` file without unpickling anything."""
+    if not source.is_file():
+        raise InputError("there is no such file", got=source, do="check the path")
+    try:
+        if source.suffix == ".safetensors":
+            return parse_safetensors(source.read_bytes())
+        if source.suffix == ".npz":
+            with np.load(source, allow_pickle=False) as archive:
+                return {name: torch.from_numpy(np.asarray(archive[name])) for name in archive.files}
+    except (SafetensorError, ValueError, TypeError, OSError, EOFError, zipfile.BadZipFile) as problem:
+        raise InputError(
+            f"{source.name} cannot be read",
+            expected=f"a complete {source.suffix} file of plain arrays",
+            got=problem,
+            do="it may be truncated or hold pickled objects: save or download it again",
+        ) from None
+    raise InputError("this is not a file of arrays", expected="a .safetensors or .npz file", got=source.name)
+
+
+def write_npz(target: Path, **arrays: NDArray[Any]) -> None:
+    """Write arrays to an ``.npz`` file, whole or not at all."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    write_atomically(target, buffer.getvalue())
+
+
+def write_atomically(target: Path, content: bytes) -> None:
+    """Write to a temporary neighbour, then rename: a reader sees the old file or the new, never a part."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+        os.replace(name, target)
+    except BaseException:
+        os.unlink(name)
+        raise
