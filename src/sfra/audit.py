@@ -1,0 +1,100 @@
+"""The audit: from a released classifier to a verdict.
+
+The story is five calls: a release is split into encoder and head, probes are sampled from the head, the head is
+relearned on them, what came back is measured on real data, and the measurements are scored against a reference.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+from sfra.config import AuditConfig
+from sfra.data import Data
+from sfra.errors import InputError
+from sfra.measure import Measured, measure, split_features
+from sfra.release import load
+from sfra.result import AuditReport
+from sfra.runs import Progress, Run, relearn_release, settings_of
+from sfra.scoring import Evidence, score
+from sfra.subject import Forget, Subject, forget_classes, load_parts, open_subject, reference_parts
+
+
+def audit(
+    model: object,
+    forget: Forget,
+    *,
+    data: Data | None = None,
+    reference: object | None = None,
+    reference_data: Data | None = None,
+    validation: Data | None = None,
+    arch: str | None = None,
+    reference_arch: str | None = None,
+    missing_row: bool = False,
+    cache: bool = True,
+    progress: Progress | None = None,
+    config: AuditConfig | None = None,
+    **settings: Any,
+) -> AuditReport:
+    """Test whether a forgotten class can be brought back with nothing but the released model.
+
+    Args:
+        model: What was released: an ``nn.Module``, a model directory or id, a state dict with ``arch``, an ONNX file,
+            or a head alone.
+        forget: The forget class, by index or name, or several.
+        data: Labelled data to measure on (see :func:`sfra.data.load_data`). Without it the head is relearned and
+            nothing is measured.
+        reference: A model trained without the class, for ΔRS; same forms as ``model``.
+        reference_data: Features of the reference, when ``data`` holds features rather than images.
+        validation: Data that the validation rule selects on; by default the data set's own validation split, or one
+            half of ``data``.
+        arch: Architecture of ``model`` when it is a state dict.
+        reference_arch: Architecture of ``reference``; that of the model when left out.
+        missing_row: The head has no output for the forget classes: restore it with fresh rows.
+        cache: Keep extracted features for the next time.
+        progress: Called with what is going on, how many parts are done and of how many.
+        config: All settings at once; or give them one by one as keyword arguments.
+        **settings: Fields of :class:`sfra.AuditConfig`.
+
+    >>> import torch
+    >>> from sfra.head import Head
+    >>> report = audit(Head(weight=torch.eye(4)), 3, n=100, m=10, epochs=1)
+    >>> report.verdict
+    'not-measured'
+    """
+    began = time.perf_counter()
+    if config is not None and settings:
+        raise InputError("config and single settings were both given", got=", ".join(settings), do="give one of them")
+    config = config or AuditConfig(**settings)
+    tell = progress or (lambda stage, done, total: None)
+
+    test, held = load_parts(data, validation)
+    release = load(model, arch=arch, device=config.device)
+    classes = forget_classes(forget, release.class_names or (test and test.class_names))
+    subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
+    evidence = _gather(subject, classes, config, tell)
+    if reference is None:
+        return score(evidence, None, classes, config, seconds=time.perf_counter() - began)
+
+    other = load(reference, arch=reference_arch or (arch if isinstance(reference, str) else None), device=config.device)
+    parts = reference_parts(test, held, reference_data)
+    lost = subject.classes(classes) == other.head.classes + len(classes)
+    control = open_subject(other, classes, *parts, missing=lost, cache=cache, progress=tell)
+    control.check_against(subject, classes)
+    return score(
+        evidence, _gather(control, classes, config, tell), classes, config, seconds=time.perf_counter() - began
+    )
+
+
+def _gather(subject: Subject, forget: tuple[int, ...], config: AuditConfig, tell: Progress) -> Evidence:
+    """Relearn a subject in every setting, without data, then measure what came back, where there is data."""
+    config.probe_settings(subject.classes(forget)).check(subject.classes(forget), forget)
+    subject.check_data(forget)
+    runs: list[Run] = relearn_release(
+        subject.release.head, forget, settings_of(config, missing=subject.missing), config, progress=tell
+    )
+    measured: list[Measured] | None = None
+    if subject.test is not None:
+        split = split_features(subject.test, subject.validation, forget)
+        measured = measure(runs, split, forget)
+    return Evidence(subject=subject, runs=runs, measured=measured)

@@ -1,0 +1,84 @@
+"""Raise the findings of an audit: which rules look at which numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from sfra import findings
+from sfra.config import AuditConfig
+from sfra.findings import Finding
+from sfra.scale import KAPPA
+from sfra.verdict import verdict
+
+if TYPE_CHECKING:
+    from sfra.scoring import Evidence, Scored
+
+
+def conclude(
+    evidence: Evidence,
+    control: Evidence | None,
+    rows: Sequence[Scored],
+    forget: Sequence[int],
+    config: AuditConfig,
+) -> tuple[Finding, ...]:
+    """Return what a reader must know before quoting the score, gravest first."""
+    found = [*_about_the_release(evidence, forget, config)]
+    if rows:
+        found += [*_about_the_score(evidence, rows), *_about_the_reference(control, rows)]
+    else:
+        found.append(findings.nothing_measured(0))
+    order = ("critical", "warning", "info")
+    return tuple(sorted((f for f in found if f is not None), key=lambda finding: order.index(finding.severity)))
+
+
+def _about_the_release(evidence: Evidence, forget: Sequence[int], config: AuditConfig) -> Iterator[Finding | None]:
+    subject = evidence.subject
+    if subject.missing:
+        yield findings.forget_row_missing(len(forget))
+    else:
+        yield from _odd_rows(evidence, forget)
+    probes = evidence.runs[0].probes
+    yield findings.rare_class({label: float(probes.acceptance[label]) for label in probes.conditional})
+    classes = subject.classes(forget)
+    yield findings.small_m(config.probe_settings(classes).m, classes - len(forget))
+
+
+def _odd_rows(evidence: Evidence, forget: Sequence[int]) -> Iterator[Finding | None]:
+    head = evidence.subject.release.head
+    norms, biases = head.weight.norm(dim=1).tolist(), head.bias.tolist()
+    retain = [k for k in range(head.classes) if k not in forget]
+    for k in forget:
+        yield findings.forget_row_outlier(
+            k, norms[k], biases[k], [norms[j] for j in retain], [biases[j] for j in retain]
+        )
+
+
+def _about_the_score(evidence: Evidence, rows: Sequence[Scored]) -> Iterator[Finding | None]:
+    outcome = rows[0].model
+    yield findings.forget_not_low(outcome.forget_before)
+    yield findings.retain_drop(outcome.retain_before, outcome.retain_after)
+    yield findings.degenerate(outcome.rs, outcome.retain_before, outcome.retain_after)
+    yield findings.seed_spread(outcome.rs_seeds)
+    native, canonical = (
+        next(row for row in rows if row.model.setting.kappa == kappa and row.model.rule == outcome.rule)
+        for kappa in (None, KAPPA)
+    )
+    yield findings.scale_disagreement(
+        verdict(native.reading), verdict(canonical.reading), native.model.rs, canonical.model.rs
+    )
+    assert evidence.measured is not None
+    test = evidence.measured[0].test
+    yield findings.few_eval_samples(test.forget_count)
+    yield findings.late_recovery(test.rs.tolist())
+
+
+def _about_the_reference(control: Evidence | None, rows: Sequence[Scored]) -> Iterator[Finding | None]:
+    first = rows[0]
+    yield findings.reference_missing(first.reference.rs if first.reference else None)
+    if first.reference is None or first.delta_rs is None:
+        return
+    yield findings.reference_saw_class(first.reference.forget_before)
+    yield findings.reference_differs(first.model.retain_before, first.reference.retain_before)
+    yield findings.generic_relearnability(first.model.rs, first.delta_rs)
+    yield findings.negative_delta(first.delta_rs)

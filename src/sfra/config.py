@@ -1,0 +1,115 @@
+"""What an audit is told to do, checked on creation and stored word for word with its result."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from sfra.errors import InputError
+from sfra.probes.sample import MAX_DRAWS, ProbeSettings
+from sfra.scale import KAPPA, SWEEP
+
+PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
+"""Up to so many classes: candidates per class, probes per class. The figures of the published protocol."""
+
+STABLE_M = 200
+"""Fewest probes per class that gave a stable score in measurements; the default never goes below it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditConfig:
+    """Settings of an audit. Everything that determines the relearned head and the score is here."""
+
+    n: int | None = None
+    """Candidates per retain class; by default the protocol's for the number of classes."""
+    m: int | None = None
+    """Probes per retain class; by default the protocol's, but at least ``STABLE_M``."""
+    proposal: str = "gaussian"
+    score: str = "softmax"
+    assignment: str = "greedy"
+    max_draws: int = MAX_DRAWS
+    epochs: int = 100
+    """Length of the relearning; the source-free rule takes the last epoch."""
+    learning_rate: float = 1e-2
+    weight_decay: float = 1e-4
+    batch_size: int = 256
+    scale: str | float = "canonical"
+    """Scale of the verdict: ``canonical``, ``native``, ``sweep`` (canonical, plus the curve) or a number for κ."""
+    seeds: int = 1
+    """Number of audit seeds; each redraws pools, selection, fresh rows and optimisation."""
+    seed: int = 0
+    """First seed."""
+    reset_row: bool = True
+    """Also audit with the forget row re-initialised."""
+    budgets: tuple[float, ...] = (0.01, 0.02, 0.05)
+    """Retain budgets ε for RS@ε."""
+    epsilon_r: float = 0.05
+    """Largest retain drop for (ε, δ)-relearning."""
+    delta_f: float = 0.5
+    """Smallest forget gain for (ε, δ)-relearning."""
+    device: str = "cpu"
+    threads: int | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("epochs", "seeds", "batch_size", "max_draws"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is too small", expected="at least 1", got=getattr(self, name))
+        if self.seed < 0:
+            raise InputError("the seed is negative", expected="0 or more", got=self.seed)
+        if self.learning_rate <= 0 or self.weight_decay < 0:
+            raise InputError(
+                "the optimiser's settings are off",
+                expected="learning_rate > 0 and weight_decay >= 0",
+                got=f"{self.learning_rate}, {self.weight_decay}",
+            )
+        self.kappa  # noqa: B018  (checks the scale)
+
+    @property
+    def kappa(self) -> float | None:
+        """Median retain-row norm at the scale of the verdict; None for native."""
+        if self.scale == "native":
+            return None
+        if self.scale in ("canonical", "sweep"):
+            return KAPPA
+        try:
+            kappa = float(self.scale)
+        except ValueError:
+            kappa = 0.0
+        if not 0.0 < kappa < float("inf"):
+            raise InputError(
+                "there is no such scale",
+                expected="native, canonical, sweep or a positive number (the median retain-row norm κ)",
+                got=self.scale,
+            )
+        return kappa
+
+    @property
+    def scale_name(self) -> str:
+        """Name of the scale of the verdict in the results."""
+        return "native" if self.kappa is None else scale_name(self.kappa)
+
+    def probe_settings(self, classes: int) -> ProbeSettings:
+        """Fill in ``n`` and ``m`` for a number of classes."""
+        n, m = next((n, m) for limit, n, m in PROTOCOL if limit is None or classes <= limit)
+        return ProbeSettings(
+            n=self.n or n,
+            m=self.m or max(m, STABLE_M),
+            proposal=self.proposal,
+            score=self.score,
+            assignment=self.assignment,
+            max_draws=self.max_draws,
+        )
+
+    def resolved(self, classes: int) -> AuditConfig:
+        """Return the settings with ``n`` and ``m`` filled in, for the record."""
+        probes = self.probe_settings(classes)
+        return replace(self, n=probes.n, m=probes.m)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return asdict(self) | {"kappa": KAPPA, "sweep": list(SWEEP) if self.scale == "sweep" else None}
+
+
+def scale_name(kappa: float) -> str:
+    """Name a scale: canonical, or its κ."""
+    return "canonical" if kappa == KAPPA else f"kappa={kappa:.4g}"

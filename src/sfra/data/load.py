@@ -1,0 +1,78 @@
+"""From what the user names to labelled data."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from sfra.data.arrays import from_pair, load_file
+from sfra.data.folder import has_split as folder_has_split
+from sfra.data.folder import has_splits, load_folder
+from sfra.data.registry import SPLITS, Split, datasets, loader_of
+from sfra.data.sets import FeatureSet, ImageSet
+from sfra.errors import InputError
+
+Data = str | Path | tuple[Any, Any] | FeatureSet | ImageSet
+"""What :func:`load_data` takes."""
+
+FILES = (".npz", ".safetensors")
+
+
+def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
+    """Load labelled data: features for the head, or images for the encoder.
+
+    Args:
+        spec: A name from :func:`sfra.data.datasets`; a ``.npz`` or ``.safetensors`` file with ``features``
+            and ``labels``, or ``images`` and ``labels``; an image folder; or, in Python, a pair of arrays
+            or tensors (two dimensions are features, more are images) or a ready set. A name wins over a
+            folder of the same name: write ``./digits`` for the folder.
+        split: Which part of a source that has several. A source that is a single set (a file, a folder of
+            classes, a pair, a ready set) is a test set and has no others: samples to measure on must not
+            turn up as samples to train on.
+
+    >>> load_data(([[0.5, 1.0], [0.1, 2.0]], [0, 1])).features.shape
+    torch.Size([2, 2])
+    """
+    if split not in SPLITS:
+        raise InputError("there is no such split", expected=", ".join(SPLITS), got=split)
+    named = loader_of(spec) if isinstance(spec, str) else None
+    if named is not None:
+        return named(split)
+    path = Path(spec) if isinstance(spec, (str, Path)) else None
+    if path is not None and path.is_dir() and has_splits(path):
+        return load_folder(path, split)
+    loaded = _load_single(spec, path)
+    if split != "test":
+        raise InputError(
+            f"{loaded.source} has no {split} split",
+            expected="a data set with splits: a named one, or a folder with train, validation and test",
+            got="a single set",
+            do="load it with the default split to use all of it",
+        )
+    return loaded
+
+
+def has_split(spec: Data, split: Split) -> bool:
+    """Say whether a source has a split of its own besides the test set."""
+    if isinstance(spec, str) and loader_of(spec) is not None:
+        return True
+    if not isinstance(spec, (str, Path)):
+        return False
+    return Path(spec).is_dir() and folder_has_split(Path(spec), split)
+
+
+def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
+    if isinstance(spec, (FeatureSet, ImageSet)):
+        return spec
+    if isinstance(spec, tuple) and len(spec) == 2:
+        return from_pair(*spec)
+    if path is not None and path.is_dir():
+        return load_folder(path)
+    if path is not None and path.suffix in FILES:
+        return load_file(path)
+    raise InputError(
+        "there is no such data set, file or folder",
+        expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; "
+        "in Python also a pair (features, labels) or (images, labels)",
+        got=spec if path is not None else type(spec).__name__,
+    )

@@ -1,0 +1,158 @@
+"""Models for the demonstration: digits classifiers that forgot a class in different ways."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal
+
+import torch
+from safetensors.torch import save as dump_safetensors
+from torch import nn
+
+from sfra import backbones, unlearn
+from sfra.data import ImageSet, Split, load_data
+from sfra.files import write_atomically
+from sfra.train import TensorData, train
+
+ARCH = "small-cnn"
+"""Architecture of every model here, as ``--arch`` names it."""
+
+TRAINING = unlearn.Retrained(epochs=20, learning_rate=0.1, batch_size=64)
+"""How the original is trained, and the retrained ones: without the forget classes, from a new start."""
+
+RECIPES: dict[str, tuple[unlearn.UnlearningMethod, ...]] = {
+    "delete": tuple(unlearn.Delete(learning_rate=rate) for rate in (1e-3, 3e-3, 1e-2)),
+    "bad-teacher": tuple(unlearn.BadTeacher(learning_rate=rate, epochs=10, batch_size=64) for rate in (1e-3, 1e-2)),
+    "finetune": tuple(
+        unlearn.Finetune(learning_rate=rate, epochs=20, batch_size=64, weight_decay=5e-4) for rate in (0.1, 0.2)
+    ),
+}
+"""Candidates of each approximate method. The validation split picks one by AUS; no audit has a say."""
+
+
+Role = Literal["original", "reference", "release"]
+"""A release is what an audit examines; the reference is what it is compared with."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class NamedModel:
+    """A trained or unlearned model, with how it came about."""
+
+    name: str
+    """Also the name of its file."""
+    role: Role
+    """What it is for."""
+    story: str
+    """What was done, in a sentence."""
+    model: nn.Module
+    """In eval mode."""
+    recipe: dict[str, object]
+    """Every setting."""
+    validation: unlearn.Quality
+    """Accuracies and AUS on the validation split."""
+
+    def save(self, folder: Path) -> Path:
+        """Write the state dict to ``folder/NAME.safetensors`` and return the path."""
+        path = folder / f"{self.name}.safetensors"
+        tensors = {name: value.contiguous() for name, value in self.model.state_dict().items()}
+        write_atomically(path, dump_safetensors(tensors, metadata={"arch": ARCH}))
+        return path
+
+
+def digits_models(
+    forget: Sequence[int] = (7,), *, seed: int = 0, progress: Callable[[str], None] | None = None
+) -> list[NamedModel]:
+    """Train an original on scikit-learn's digits and make it forget, in five ways.
+
+    The list: the ``original``; the ``reference``, retrained without the forget classes; and the releases:
+    ``masked`` (hidden at the head by construction), ``delete`` and ``bad-teacher`` (approximate methods),
+    ``finetune`` (a strong one) and ``retrained`` (an honest release: another retraining, from another seed
+    than the reference).
+
+    Args:
+        forget: The classes to forget.
+        seed: Of the original; the retrained models use the next two.
+        progress: Told the name of each model before it is made.
+    """
+    tell = progress or (lambda name: None)
+    tell("original")
+    lab = _Lab.opened(tuple(forget), seed)
+    steps: dict[str, Callable[[], NamedModel]] = {
+        "reference": lambda: lab.retrain("reference", "reference", seed + 1),
+        "masked": lab.mask,
+        "delete": lambda: lab.approximate("delete", "the original's own answers, without the class"),
+        "bad-teacher": lambda: lab.approximate("bad-teacher", "an ignorant teacher for the class"),
+        "finetune": lambda: lab.approximate("finetune", "trained on without the class, at a high rate"),
+        "retrained": lambda: lab.retrain("retrained", "release", seed + 2),
+    }
+    models = [lab.named("original", "original", "trained on every class", lab.original, asdict(TRAINING))]
+    for name, make in steps.items():
+        tell(name)
+        models.append(make())
+    return models
+
+
+def digits_tensors(split: Split) -> TensorData:
+    """Load a split of the digits into memory."""
+    images = load_data("digits", split=split)
+    assert isinstance(images, ImageSet)  # noqa: S101
+    return TensorData(torch.cat(list(images.batches(len(images)))), images.labels)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class _Lab:
+    """The original, its data, and ways to make other models of it."""
+
+    original: nn.Module
+    data: TensorData
+    validation: TensorData
+    forget: tuple[int, ...]
+    seed: int
+
+    @classmethod
+    def opened(cls, forget: tuple[int, ...], seed: int) -> _Lab:
+        data = digits_tensors("train")
+        original = train(
+            _build(seed),
+            data,
+            epochs=TRAINING.epochs,
+            learning_rate=TRAINING.learning_rate,
+            batch_size=TRAINING.batch_size,
+            seed=seed,
+        )
+        validation = digits_tensors("validation")
+        return cls(original=original, data=data, validation=validation, forget=forget, seed=seed)
+
+    def named(self, name: str, role: Role, story: str, model: nn.Module, recipe: dict[str, object]) -> NamedModel:
+        goal = unlearn.measure(self.original, self.validation, self.forget).retain
+        quality = unlearn.measure(model, self.validation, self.forget, retain_original=goal)
+        return NamedModel(name=name, role=role, story=story, model=model, recipe=recipe, validation=quality)
+
+    def retrain(self, name: str, role: Role, seed: int) -> NamedModel:
+        made = TRAINING(self.original, self.data, self.forget, rebuild=_build, seed=seed)
+        recipe = made.settings | {"method": made.method, "seed": seed}
+        return self.named(name, role, "trained anew without the class", made.model, recipe)
+
+    def mask(self) -> NamedModel:
+        model = unlearn.mask_head(self.original, self.forget)
+        story = "the original with the class's output switched off"
+        return self.named("masked", "release", story, model, {"method": "mask_head"})
+
+    def approximate(self, name: str, story: str) -> NamedModel:
+        made = unlearn.choose(
+            RECIPES[name],
+            self.original,
+            self.data,
+            self.forget,
+            validation=self.validation,
+            rebuild=_build,
+            seed=self.seed,
+        )
+        recipe = made.settings | {"method": made.method, "epoch": made.epoch, "seed": self.seed}
+        return self.named(name, "release", story, made.model, recipe)
+
+
+def _build(seed: int) -> nn.Module:
+    return backbones.build(ARCH, classes=10, seed=seed)

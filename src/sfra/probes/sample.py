@@ -1,0 +1,249 @@
+"""Step 1 of the audit: synthetic probes from nothing but the head."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sfra.errors import InputError, SamplingError
+from sfra.head import Head
+from sfra.probes import proposals, scores
+from sfra.probes.assign import ASSIGNMENTS, assign
+from sfra.probes.pools import Pools
+from sfra.probes.proposals import Support, support
+from sfra.probes.rare import sample_region
+from sfra.probes.review import Review, unfilled
+from sfra.probes.rowspace import RowSpace, row_space
+from sfra.probes.select import Selected
+from sfra.probes.stream import Stream, open_stream
+from sfra.types import Features, Labels
+
+MAX_DRAWS = 1_000_000_000
+"""Default draw budget of one call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Probes:
+    """Synthetic probes for relearning: retain probes first, then forget probes."""
+
+    samples: Features
+    """Points of the head's input space, retain probes first."""
+    labels: Labels
+    """Class that each probe is to be relearned as."""
+    sources: Labels
+    """Class that the released head itself gives each probe (the pool it came from)."""
+    sureness: Float[Tensor, " n"]
+    """Rank score of each probe inside its pool; higher is surer."""
+    retain_count: int
+    """How many of the probes are retain probes."""
+    draws: int
+    """Raw draws of the stream."""
+    acceptance: Float[Tensor, " C"]
+    """Per class, the share of the stream's draws that the head gave to it."""
+    conditional: dict[int, str]
+    """Classes whose pool was completed by conditional sampling, and how: ``tilting`` (exact) or ``slice``."""
+    support: Support
+    """Where the probes lie."""
+    engine: str
+    """What computed the stream."""
+    seconds: float
+    """Wall time of the construction."""
+
+    @property
+    def retain(self) -> Features:
+        """The retain probes."""
+        return self.samples[: self.retain_count]
+
+    @property
+    def forget(self) -> Features:
+        """The forget probes."""
+        return self.samples[self.retain_count :]
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeSettings:
+    """How probes are made, checked on creation."""
+
+    n: int
+    """Candidates per retain class."""
+    m: int
+    """Retain probes per retain class, and forget probes per retain class and forget class."""
+    proposal: str = "gaussian"
+    score: str = "softmax"
+    assignment: str = "greedy"
+    max_draws: int = MAX_DRAWS
+
+    def __post_init__(self) -> None:
+        proposals.get(self.proposal)
+        scores.get(self.score)
+        if self.assignment not in ASSIGNMENTS:
+            raise InputError("there is no such assignment", expected=" or ".join(ASSIGNMENTS), got=self.assignment)
+        for name in ("n", "m", "max_draws"):
+            if getattr(self, name) < 1:
+                raise InputError(f"{name} is too small", expected="at least 1", got=getattr(self, name))
+
+    def check(self, classes: int, forget: Sequence[int]) -> tuple[int, ...]:
+        """Check the settings against a number of classes and return the forget classes in ascending order."""
+        chosen = tuple(sorted(set(forget)))
+        if not chosen:
+            raise InputError(
+                "no forget class was given", expected=f"one or more of 0 to {classes - 1}", got="none"
+            )
+        if chosen[0] < 0 or chosen[-1] >= classes:
+            raise InputError(
+                "the forget class is out of range",
+                expected=f"an index from 0 to {classes - 1} (the head has {classes} outputs)",
+                got=", ".join(str(c) for c in chosen),
+            )
+        if classes - len(chosen) < 2:
+            raise InputError(
+                "too few classes would be left",
+                expected="at least 2 retain classes",
+                got=f"{len(chosen)} of {classes} classes to forget",
+            )
+        if (1 + len(chosen)) * self.m > self.n:
+            raise InputError(
+                "the pools are too small for the probes asked of them",
+                expected=f"(1 + {len(chosen)}) m <= n",
+                got=f"m={self.m}, n={self.n}",
+                do=f"lower m to {self.n // (1 + len(chosen))} or raise n to {(1 + len(chosen)) * self.m}",
+            )
+        return chosen
+
+
+def sample_probes(
+    head: Head,
+    forget: int | Sequence[int],
+    *,
+    n: int,
+    m: int,
+    proposal: str = "gaussian",
+    score: str = "softmax",
+    assignment: str = "greedy",
+    seed: int = 0,
+    device: str | torch.device | None = None,
+    max_draws: int = MAX_DRAWS,
+    threads: int | None = None,
+) -> Probes:
+    """Sample retain and forget probes of a head (step 1); sees ``(W, b)`` and the forget classes only.
+
+    Every retain class gets a pool of exactly ``n`` draws of the proposal whose arg-max over all outputs is that
+    class. The ``m`` surest become retain probes; the ``m`` least sure (per forget class) are relabelled as the
+    forget class. The result is the same whatever the number of threads.
+
+    Args:
+        head: The released head.
+        forget: The forget class, or several.
+        n: Candidates per retain class.
+        m: Probes per retain class; ``(1 + number of forget classes) m <= n``.
+        proposal: ``gaussian``, ``uniform``, ``laplace``, ``relu-gaussian`` or ``abs-gaussian``.
+        score: ``softmax``, ``entropy`` or ``energy``.
+        assignment: How several forget classes share a pool: ``greedy`` or ``optimal``.
+        seed: Non-negative seed of all draws.
+        device: Where to compute; the CPU by default.
+        max_draws: Draw budget: the stream never exceeds it by more than a chunk.
+        threads: Worker threads on the CPU; all cores by default.
+
+    Raises:
+        SamplingError: A retain class could not be filled; the message names it and its acceptance.
+
+    >>> head = Head(weight=torch.eye(4))
+    >>> probes = sample_probes(head, 3, n=100, m=10)
+    >>> probes.retain.shape, probes.labels[-1].item()
+    (torch.Size([30, 4]), 3)
+    """
+    began = time.perf_counter()
+    settings = ProbeSettings(n=n, m=m, proposal=proposal, score=score, assignment=assignment, max_draws=max_draws)
+    classes = settings.check(head.classes, [forget] if isinstance(forget, int) else forget)
+    if seed < 0 or seed >= 2**63:
+        raise InputError("the seed is out of range", expected="0 to 2^63 - 1", got=seed)
+    where = torch.device(device or "cpu")
+    law, ranking = proposals.get(proposal), scores.get(score)
+    space = row_space(head) if law.isotropic else None
+    weight = space.weight if space else head.weight
+    stream = open_stream(weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=threads)
+    pools = Pools(head.classes, classes, n=n, top=m, bottom=m * len(classes), device=where)
+    _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
+    conditional = _complete(pools, stream, weight, head.bias, scores.get(score), seed)
+    return _label(head, classes, settings, pools, stream, space, conditional, began)
+
+
+def _fill(pools: Pools, stream: Stream, review: Review) -> None:
+    """Feed the stream to the pools until they are full or it no longer pays."""
+    chunks = stream.chunks(pools.limits)
+    try:
+        for chunk in chunks:
+            if not pools.absorb(chunk).open or not review.goes_on(pools):
+                return
+    finally:
+        chunks.close()  # type: ignore[attr-defined]
+
+
+def _complete(
+    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int
+) -> dict[int, str]:
+    """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
+    methods: dict[int, str] = {}
+    for label in pools.open:
+        missing = pools.n - int(pools.landed[label])
+        generator = torch.Generator().manual_seed((seed * 1_000_003 + label + 1) % 2**63)
+        try:
+            region = sample_region(weight, bias, label, missing, generator=generator)
+        except SamplingError as problem:
+            raise unfilled(pools, [label], str(problem.what)) from None
+        logits = torch.nn.functional.linear(region.samples, weight, bias)
+        device = pools.landed.device
+        pools.top_up(label, scores.sureness(logits, score).to(device), stream.store(region.samples))
+        methods[label] = region.method
+    return methods
+
+
+def _label(
+    head: Head,
+    forget: tuple[int, ...],
+    settings: ProbeSettings,
+    pools: Pools,
+    stream: Stream,
+    space: RowSpace | None,
+    conditional: dict[int, str],
+    began: float,
+) -> Probes:
+    """Turn the selected candidates into labelled probes."""
+    surest, unsure = pools.surest, pools.least_sure
+    inside = stream.rows(torch.cat([surest.items, unsure.items]))
+    samples = inside if space is None else space.lift(inside, stream.noise(inside.shape[0], head.width))
+    count = surest.labels.numel()
+    labels = torch.cat([surest.labels, _forget_labels(head, forget, settings, samples[count:], unsure)])
+    return Probes(
+        samples=samples,
+        labels=labels,
+        sources=torch.cat([surest.labels, unsure.labels]),
+        sureness=torch.cat([surest.scores, unsure.scores]),
+        retain_count=count,
+        draws=pools.draws,
+        acceptance=pools.acceptance.float().cpu(),
+        conditional=conditional,
+        support=support(samples),
+        engine=stream.name,
+        seconds=time.perf_counter() - began,
+    )
+
+
+def _forget_labels(
+    head: Head, forget: tuple[int, ...], settings: ProbeSettings, samples: Features, unsure: Selected
+) -> Int[Tensor, " n"]:
+    """Relabel the least sure candidates of each pool as the forget classes, ``m`` to each."""
+    targets = torch.tensor(forget, device=samples.device)
+    if len(forget) == 1:
+        return targets.expand(samples.shape[0]).clone()
+    affinity = head(samples).log_softmax(1)[:, targets]
+    labels = torch.empty_like(unsure.labels)
+    for pool in set(unsure.labels.tolist()):
+        mine = unsure.labels == pool
+        labels[mine] = targets[assign(affinity[mine], settings.m, settings.assignment)]
+    return labels

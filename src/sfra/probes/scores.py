@@ -1,0 +1,79 @@
+"""How sure is the head? Three scores, each ranked in a form that does not saturate.
+
+The uncertainty ``U`` of a draw is ``1 - max p`` (softmax), the entropy of ``p``, or the energy ``-logsumexp``. The
+surest candidates of a pool all have ``max p = 1.0`` in float32, so ranking by ``U`` itself would tie them.
+Selection uses *sureness* instead, strictly decreasing in ``U`` and exact far into the tail:
+
+============  =======================================================================
+``softmax``   ``z_k - logsumexp_{j≠k} z_j``, the log-odds of the winning class ``k``
+``entropy``   ``-log H(p)``
+``energy``    ``logsumexp z``
+============  =======================================================================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sfra.errors import InputError
+from sfra.probes import codes
+from sfra.types import Logits
+
+
+@dataclass(frozen=True, kw_only=True)
+class Score:
+    """A named uncertainty score."""
+
+    name: str
+    code: int
+    """Number of the score in the compiled kernels."""
+    description: str
+
+
+_SCORES = {
+    score.name: score
+    for score in (
+        Score(name="softmax", code=codes.SOFTMAX, description="1 - max p, ranked by log-odds (default)"),
+        Score(name="entropy", code=codes.ENTROPY, description="entropy of the softmax"),
+        Score(name="energy", code=codes.ENERGY, description="-logsumexp of the logits"),
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the scores."""
+    return tuple(_SCORES)
+
+
+def get(name: str) -> Score:
+    """Return a score by name."""
+    if name not in _SCORES:
+        raise InputError("there is no such score", expected=" or ".join(_SCORES), got=name)
+    return _SCORES[name]
+
+
+def sureness(logits: Logits, score: Score) -> Float[Tensor, " n"]:
+    """Return how sure the head is of each row; higher is surer, and ``U`` is strictly lower.
+
+    >>> sureness(torch.tensor([[2.0, 0.0], [9.0, 0.0]]), get("softmax")).tolist()
+    [2.0, 9.0]
+    """
+    if score.code == codes.ENERGY:
+        return logits.logsumexp(1)
+    two = logits.topk(2, dim=1)
+    gap = two.values[:, 0] - two.values[:, 1]
+    losers = logits.scatter(1, two.indices[:, :1], -torch.inf)
+    below = losers - two.values[:, 1:]
+    total = below.exp().sum(1)
+    log_odds = gap - total.log()
+    if score.code == codes.SOFTMAX:
+        return log_odds
+    weight = below.exp()
+    spread = gap - (weight * below.masked_fill(weight == 0, 0.0)).sum(1) / total
+    rest = (-log_odds).exp()
+    entropy = rest.log1p() + rest / (1 + rest) * spread
+    return torch.where(rest < 1e-6, log_odds - spread.log1p(), -entropy.clamp_min(1e-30).log())

@@ -1,0 +1,219 @@
+"""The stream of draws, on the CPU (compiled, threaded) and on any torch device."""
+
+from __future__ import annotations
+
+import os
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Protocol
+
+import numpy as np
+import torch
+from jaxtyping import Float, Shaped
+from torch import Tensor
+
+from sfra.probes import codes
+from sfra.probes.pools import Chunk
+from sfra.probes.proposals import Proposal
+from sfra.probes.scores import Score, sureness
+
+Limits = Callable[[], tuple[Tensor, Tensor]]
+"""Gives, per class, the scores beyond which a draw may be extreme (see ``Pools.limits``)."""
+
+
+class Stream(Protocol):
+    """Draws of a proposal in a fixed order, already sorted into classes by a head ``(A, b)``."""
+
+    name: str
+    """What computed the stream, for the record."""
+
+    def chunks(self, limits: Limits) -> Iterator[Chunk]:
+        """Yield the stream from its beginning, without end."""
+
+    def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
+        """Return the draws that the items stand for."""
+
+    def store(self, rows: Float[Tensor, "n r"]) -> Shaped[Tensor, "n ..."]:
+        """Return items that stand for the given rows, which came from elsewhere."""
+
+    def noise(self, count: int, width: int) -> Float[Tensor, "n d"]:
+        """Return standard normals that are independent of the stream."""
+
+
+class CompiledStream:
+    """The stream on the CPU. An item is the index of a draw: the draw itself is made again when it is needed."""
+
+    name = "compiled"
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "C r"],
+        bias: Float[Tensor, " C"],
+        *,
+        proposal: Proposal,
+        score: Score,
+        seed: int,
+        threads: int | None = None,
+    ) -> None:
+        self._weight, self._bias = weight.contiguous().numpy(), bias.contiguous().numpy()
+        self._proposal, self._score, self._seed = proposal, score, np.uint64(seed)
+        self._threads = threads or len(os.sched_getaffinity(0))
+        self._stored: list[Tensor] = []
+        size = sum(self._weight.shape)
+        self._tile = 512 if size <= 64 else 256 if size <= 512 else 128
+        self._longest = max(2048, 1 << (22 - size.bit_length()))
+
+    def chunks(self, limits: Limits) -> Iterator[Chunk]:
+        """Yield the stream in order; a few chunks are computed ahead with the limits known by then."""
+        ahead: deque[Future[Chunk]] = deque()
+        start, length = 0, min(4096, self._longest)
+        with ThreadPoolExecutor(self._threads, thread_name_prefix="sfra-draws") as pool:
+            try:
+                while True:
+                    while len(ahead) <= self._threads:
+                        ahead.append(pool.submit(self._chunk, start, start + length, *limits()))
+                        start, length = start + length, min(2 * length, self._longest)
+                    yield ahead.popleft().result()
+            finally:
+                for future in ahead:
+                    future.cancel()
+
+    def _chunk(self, start: int, stop: int, high: Tensor, low: Tensor) -> Chunk:
+        from sfra.probes import kernels
+
+        n = stop - start
+        counts = np.zeros(self._bias.size, np.int64)
+        offset, label, rank = (np.empty(n, np.int32) for _ in range(3))
+        score = np.empty(n, np.float32)
+        found = kernels.scan_draws(
+            start,
+            stop,
+            self._weight,
+            self._bias,
+            self._seed,
+            self._proposal.code,
+            self._score.code,
+            high.numpy(),
+            low.numpy(),
+            self._tile,
+            counts,
+            offset,
+            label,
+            score,
+            rank,
+        )
+        return Chunk(
+            draws=n,
+            counts=torch.from_numpy(counts),
+            labels=torch.from_numpy(label[:found]).long(),
+            scores=torch.from_numpy(score[:found]),
+            ranks=torch.from_numpy(rank[:found]),
+            items=torch.from_numpy(offset[:found]).long() + start,
+        )
+
+    def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
+        """Make the draws again from their indices; a negative item is a stored row."""
+        out = self._make(items.clamp_min(0), 0, self._weight.shape[1], self._proposal.code)
+        if self._stored:
+            foreign = items < 0
+            out[foreign] = torch.cat(self._stored)[-1 - items[foreign]]
+        return out
+
+    def store(self, rows: Float[Tensor, "n r"]) -> Shaped[Tensor, "n ..."]:
+        """Number the rows -1, -2, … in order of arrival."""
+        first = sum(part.shape[0] for part in self._stored)
+        self._stored.append(rows)
+        return -1 - torch.arange(first, first + rows.shape[0])
+
+    def noise(self, count: int, width: int) -> Float[Tensor, "n d"]:
+        """Return normals from a stream of their own."""
+        return self._make(torch.arange(count), 1, width, codes.GAUSSIAN)
+
+    def _make(self, indices: Tensor, stream: int, width: int, code: int) -> Tensor:
+        from sfra.probes import kernels
+
+        out = np.empty((indices.numel(), width), np.float32)
+        kernels.make_draws(indices.numpy(), stream, self._seed, code, out)
+        return torch.from_numpy(out)
+
+
+class TorchStream:
+    """The stream on any torch device. An item is the draw itself; chunks have one fixed length per device type."""
+
+    name = "torch"
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "C r"],
+        bias: Float[Tensor, " C"],
+        *,
+        proposal: Proposal,
+        score: Score,
+        seed: int,
+        device: torch.device,
+    ) -> None:
+        self._weight, self._bias = weight.to(device).T.contiguous(), bias.to(device)
+        self._proposal, self._score, self._device = proposal, score, device
+        self._draws = torch.Generator(device).manual_seed(seed)
+        self._noise = torch.Generator(device).manual_seed(seed + 2**32)
+        budget = 2**28 if device.type == "cuda" else 2**20
+        self._length = 1 << (budget // sum(weight.shape)).bit_length() - 1
+
+    def chunks(self, limits: Limits) -> Iterator[Chunk]:
+        """Yield the stream in order."""
+        buffer = torch.empty(self._length, self._weight.shape[0], device=self._device)
+        while True:
+            yield self._chunk(self._proposal.fill(buffer, self._draws), *limits())
+
+    def _chunk(self, draws: Tensor, high: Tensor, low: Tensor) -> Chunk:
+        logits = torch.addmm(self._bias, draws, self._weight)
+        labels = logits.argmax(1)
+        scores = sureness(logits, self._score)
+        near = torch.nonzero((scores >= high[labels]) | (scores <= low[labels])).flatten()
+        counts = torch.bincount(labels, minlength=self._bias.numel())
+        order = labels.argsort(stable=True)
+        ranks = torch.empty_like(labels)
+        starts = counts.cumsum(0) - counts
+        ranks[order] = torch.arange(labels.numel(), device=labels.device) - starts[labels[order]]
+        return Chunk(
+            draws=labels.numel(),
+            counts=counts,
+            labels=labels[near],
+            scores=scores[near],
+            ranks=ranks[near],
+            items=draws[near],
+        )
+
+    def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
+        """Return the items, which are the draws."""
+        return items
+
+    def store(self, rows: Float[Tensor, "n r"]) -> Shaped[Tensor, "n ..."]:
+        """Return the rows themselves."""
+        return rows.to(self._device)
+
+    def noise(self, count: int, width: int) -> Float[Tensor, "n d"]:
+        """Return normals from a generator of their own."""
+        return torch.empty(count, width, device=self._device).normal_(generator=self._noise)
+
+
+def open_stream(
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    *,
+    proposal: Proposal,
+    score: Score,
+    seed: int,
+    device: torch.device,
+    threads: int | None = None,
+) -> Stream:
+    """Open the fastest stream for a device: compiled loops on the CPU, torch elsewhere."""
+    if device.type == "cpu":
+        try:
+            import numba  # noqa: F401
+        except ImportError:
+            pass  # a platform without numba: slower, and another stream of draws, which the result records
+        else:
+            return CompiledStream(weight, bias, proposal=proposal, score=score, seed=seed, threads=threads)
+    return TorchStream(weight, bias, proposal=proposal, score=score, seed=seed, device=device)

@@ -1,0 +1,151 @@
+"""Hugging Face models: a directory, or a hub id whose data files (never its code) are fetched first."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+import warnings
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sfra.errors import InputError, MissingPackageError
+from sfra.release.base import Release, clean_names, one_line, require
+from sfra.release.huggingface_files import check_config, check_weights, read_json
+from sfra.release.module import load_module
+from sfra.release.preprocess import preprocess_from
+
+DATA_FILES = ["config.json", "preprocessor_config.json", "model.safetensors.index.json", "model*.safetensors"]
+"""What is fetched from the hub: neither code nor pickles."""
+
+
+def load_directory(
+    directory: Path,
+    *,
+    example: Tensor | None = None,
+    device: str | torch.device | None = None,
+    source: str | None = None,
+) -> Release:
+    """Load a model directory as ``save_pretrained`` writes it; everything is checked before it is opened."""
+    config = check_config(directory)
+    files = check_weights(directory)
+    model = _load(directory, files)
+    names = clean_names(getattr(model.config, "id2label", None), int(model.config.num_labels))
+    release = load_module(
+        model,
+        example=example,
+        device=device,
+        source=f"{source or f'Hugging Face directory {directory.resolve().name}'} ({type(model).__name__})",
+        names=names,
+    )
+    return replace(release, preprocess=_preprocess(directory, config))
+
+
+def load_id(name: str, *, example: Tensor | None = None, device: str | torch.device | None = None) -> Release:
+    """Load ``owner/name`` from the hub: first its configuration, which must be harmless, then its weights."""
+    check_config(_fetch(name, ["config.json"]))
+    directory = _fetch(name, DATA_FILES)
+    return load_directory(directory, example=example, device=device, source=f"Hugging Face model {name}")
+
+
+def _fetch(name: str, patterns: list[str]) -> Path:
+    hub = require("huggingface_hub", extra="huggingface")
+    try:
+        with quiet():
+            return Path(hub.snapshot_download(name, allow_patterns=patterns))
+    except Exception as problem:
+        raise InputError(
+            f"{name} is neither a file or directory here nor a model that the Hugging Face hub gave us",
+            got=one_line(f"{type(problem).__name__}: {problem}"),
+            do="check the path or the id (owner/name), the network, and HF_TOKEN for a private model",
+        ) from None
+
+
+def _load(directory: Path, files: list[Path]) -> Any:
+    """Let transformers build the model from a folder that holds the checked files and nothing else."""
+    auto = require("transformers", extra="huggingface").AutoModelForImageClassification
+    with quiet(), tempfile.TemporaryDirectory(prefix="sfra-") as folder:
+        for file in files:
+            _link(file, Path(folder) / file.name)
+        try:
+            model, report = auto.from_pretrained(
+                folder,
+                trust_remote_code=False,
+                use_safetensors=True,
+                local_files_only=True,
+                output_loading_info=True,
+                dtype=torch.float32,
+            )
+        except ImportError as problem:
+            raise MissingPackageError(
+                f"{directory.name} needs a package that is not installed",
+                got=one_line(problem),
+                do="install the package that is named above",
+            ) from None
+        except Exception as problem:
+            raise InputError(
+                f"transformers cannot load {directory.name} as an image classifier",
+                expected="a model that AutoModelForImageClassification knows, with its weights",
+                got=one_line(str(problem).replace(folder, directory.name)),
+            ) from None
+    _check_complete(directory, report)
+    return model
+
+
+def _link(file: Path, target: Path) -> None:
+    try:
+        target.symlink_to(file.resolve())
+    except OSError:  # a system without symbolic links
+        shutil.copyfile(file, target)
+
+
+def _check_complete(directory: Path, report: Mapping[str, Any]) -> None:
+    """Refuse what transformers would only warn about: weights that it had to invent."""
+    missing = sorted(map(str, report.get("missing_keys") or ()))
+    mismatched = sorted(map(str, report.get("mismatched_keys") or ()))
+    if missing or mismatched:
+        raise InputError(
+            f"the weights of {directory.name} are incomplete: the rest would be random",
+            expected="a value for every parameter of the model",
+            got=f"{len(missing)} missing, {len(mismatched)} of another shape: "
+            + one_line(", ".join((missing + mismatched)[:4])),
+            do="use the directory of the fine-tuned classifier, not of its backbone",
+        )
+
+
+def _preprocess(directory: Path, config: Mapping[str, Any]) -> Any:
+    """Read preprocessor_config.json if it is there; without it nothing is known about the images."""
+    file = directory / "preprocessor_config.json"
+    if not file.is_file():
+        return None
+    return preprocess_from({"size": config.get("image_size"), **read_json(file)})
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep transformers from writing progress bars, logs and warnings; its settings are put back."""
+    logs = require("transformers", extra="huggingface").utils.logging
+    bars = require("huggingface_hub", extra="huggingface").utils
+    verbosity, had_bars, had_hub_bars = (
+        logs.get_verbosity(),
+        logs.is_progress_bar_enabled(),
+        not bars.are_progress_bars_disabled(),
+    )
+    logs.set_verbosity_error()
+    logs.disable_progress_bar()
+    bars.disable_progress_bars()
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logs.set_verbosity(verbosity)
+        if had_bars:
+            logs.enable_progress_bar()
+        if had_hub_bars:
+            bars.enable_progress_bars()

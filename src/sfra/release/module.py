@@ -1,0 +1,203 @@
+"""Any ``nn.Module``: watch one forward pass, and split the model where its logits really come from."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sfra.errors import InputError
+from sfra.head import Head
+from sfra.release.base import Release, fingerprint, one_line, usable_device
+from sfra.release.examples import batches
+from sfra.release.forward import check_watchable, fit, place, undisturbed, unwrap
+from sfra.release.linear_end import PICKS, explain
+from sfra.release.watch import Reached, Seen, Watch
+from sfra.types import Bias, Features, Weight
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ModuleEncoder:
+    """A model up to the input of its head; the model itself is left as it is found."""
+
+    model: nn.Module
+    """The caller's model, or a copy on another device."""
+    ordinal: int
+    """Which linear call of the forward pass is the head."""
+    pick: str
+    """How several positions become one feature vector (a name of ``PICKS``)."""
+    weight: Weight
+    """The head's weight when the model was loaded: a later pass must use the same."""
+    bias: Bias | None
+    """The head's bias, likewise, where it is part of the same call."""
+
+    def __call__(self, images: Tensor) -> Features:
+        """Run the model up to its head."""
+        watch = Watch(len(images), stop_at=self.ordinal)
+        try:
+            with undisturbed(self.model), watch:
+                self.model(fit(self.model, images))
+        except Reached as reached:
+            call = reached.call
+        except Exception as problem:
+            raise InputError(
+                "the model cannot process these images",
+                got=f"{images.dtype} of shape {list(images.shape)}: {one_line(problem)}",
+                do="resize and normalise the images as the model expects them",
+            ) from problem
+        else:
+            raise self._changed("the call that was its head does not happen")
+        if not (_same(call.weight, self.weight) and (self.bias is None or _same(call.bias, self.bias))):
+            raise self._changed("the weights used there are not those that were loaded")
+        return PICKS[self.pick](call.positions.float())
+
+    @staticmethod
+    def _changed(how: str) -> InputError:
+        return InputError(
+            "the model does not end in the head that was loaded",
+            expected="the same head for every input, and weights that stay as they were",
+            got=how,
+            do="load the model again if you changed it; a head that depends on the input cannot be audited",
+        )
+
+
+def load_module(
+    model: nn.Module,
+    *,
+    example: Tensor | None = None,
+    shapes: Sequence[tuple[int, ...]] = (),
+    device: str | torch.device | None = None,
+    source: str | None = None,
+    names: tuple[str, ...] | None = None,
+) -> Release:
+    """Split a model into encoder and head.
+
+    Args:
+        model: Any module with one batch as input; neither its weights nor its training flags change.
+        example: A batch of inputs to watch it with.
+        shapes: Shapes of one input to try before the usual ones.
+        device: Where the encoder is to run: a copy is made if the model is elsewhere.
+        source: What to call it in the report.
+        names: Class names.
+    """
+    plain = unwrap(model)
+    check_watchable(plain)
+    if device is not None and usable_device(device) != place(plain)[0]:
+        plain = _copy_to(plain, device)
+    seen, pick = _find_head(plain, example, shapes)
+    head = Head(seen.call.weight, seen.call.bias)
+    weights = {name: value for name, value in plain.state_dict().items() if isinstance(value, Tensor)}
+    structure = f"{type(plain).__qualname__}|{plain!r}|{head.fingerprint}"
+    return Release(
+        head=head,
+        encoder=ModuleEncoder(
+            model=plain, ordinal=seen.ordinal, pick=pick, weight=seen.call.weight, bias=seen.own_bias
+        ),
+        source=source or f"{type(plain).__name__} (nn.Module)",
+        fingerprint=fingerprint(weights, structure=structure),
+        class_names=names,
+    )
+
+
+def _same(tensor: Tensor | None, other: Tensor) -> bool:
+    return tensor is not None and tensor.shape == other.shape and torch.equal(tensor.to(other), other)
+
+
+def _copy_to(model: nn.Module, device: str | torch.device) -> nn.Module:
+    try:
+        return copy.deepcopy(model).to(device)
+    except Exception as problem:
+        raise InputError(
+            f"the model cannot be copied to the device {str(device)!r}",
+            got=one_line(problem),
+            do="move the model there yourself and leave device= out",
+        ) from problem
+
+
+def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[int, ...]]) -> tuple[Seen, str]:
+    """Run the model on the first example that fits and return the call that gives its output."""
+    problem: object = None
+    output: object = None
+    for batch in batches(model, example, shapes):
+        watch = Watch(len(batch))
+        try:
+            with undisturbed(model), watch:
+                output = model(fit(model, batch))
+        except Exception as failure:
+            problem = failure
+            continue
+        candidates = logit_candidates(output, len(batch))
+        if candidates:
+            return _choose(model, candidates, watch.seen)
+    if output is not None:
+        raise InputError(
+            "the model's output is not one row of logits per input",
+            expected="a tensor [n, classes], or an object, dict or tuple that holds one",
+            got=_describe(output),
+        )
+    raise InputError(
+        "the model cannot run the example" if example is not None else "no usual input fits this model",
+        expected="a batch of inputs of the model's own shape, for example [2, 3, 32, 32]",
+        got=one_line(f"{type(problem).__name__}: {problem}"),
+        do="pass example=, a batch of inputs as the model takes them",
+    ) from (problem if isinstance(problem, Exception) else None)
+
+
+def logit_candidates(output: object, rows: int) -> list[Tensor]:
+    """Return the parts of a model's output that can be logits: float ``[n, C]``; named ones alone."""
+    named = output.get("logits") if isinstance(output, Mapping) else getattr(output, "logits", None)
+    if named is not None:
+        parts: list[Any] = [named]
+    elif isinstance(output, Mapping):
+        parts = list(output.values())
+    else:
+        parts = list(output) if isinstance(output, tuple | list) else [output]
+    tensors = {id(part): part for part in parts if isinstance(part, Tensor)}.values()
+    return [t for t in tensors if t.is_floating_point() and t.ndim == 2 and t.shape[0] == rows and t.shape[1]]
+
+
+def _choose(model: nn.Module, outputs: Sequence[Tensor], seen: Sequence[Seen]) -> tuple[Seen, str]:
+    """Return the last call that explains an output, and how; refuse none and several outputs."""
+    found: list[tuple[Seen, str]] = []
+    for output in outputs:
+        _check_finite(model, output)
+        matches = ((candidate, explain(candidate.call, output)) for candidate in reversed(seen))
+        found += islice(((candidate, pick) for candidate, pick in matches if pick is not None), 1)
+    if len(found) > 1:
+        raise InputError(
+            "the model returns several outputs with a linear end",
+            expected="one output of logits, or one that is called 'logits'",
+            got=", ".join(f"[n, {candidate.call.weight.shape[0]}]" for candidate, _ in found),
+            do="wrap the model so that it returns only its logits",
+        )
+    if not found:
+        raise InputError(
+            "no linear layer produces this model's logits",
+            expected="logits = W z + b of one linear layer, matrix product or 1x1 convolution",
+            got=f"{len(seen)} linear calls, none of which gives the output {list(outputs[0].shape)}",
+            do="a temperature, a cosine classifier or any step after the last layer must be folded into W and b,"
+            " or removed; a head by itself can be audited with sfra.Head(weight, bias)",
+        )
+    return found[0]
+
+
+def _check_finite(model: nn.Module, output: Tensor) -> None:
+    if bool(torch.isfinite(output).all()):
+        return
+    bad = [name for name, p in model.named_parameters() if not bool(torch.isfinite(p).all())]
+    raise InputError(
+        "the model's weights are not finite" if bad else "the model's output is not finite",
+        got=f"NaN or infinity in {', '.join(bad[:3])}" if bad else "NaN or infinite logits for a plain input",
+        do="the model is damaged: check how it was saved" if bad else "return the logits before they are masked",
+    )
+
+
+def _describe(output: object) -> str:
+    if isinstance(output, Tensor):
+        return f"{output.dtype} of shape {list(output.shape)}"
+    return one_line(type(output).__name__)

@@ -1,0 +1,211 @@
+"""ONNX files: find the linear end in the graph, read the features by running up to it on the CPU."""
+
+from __future__ import annotations
+
+import ast
+import hashlib
+import json
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfra.errors import InputError
+from sfra.head import Head
+from sfra.release.base import Release, clean_names, one_line, require
+from sfra.release.examples import LARGEST, USUAL_SHAPES, noise, two_rows
+from sfra.release.linear_end import PICKS, LinearCall, Positions, explain
+from sfra.release.onnx_files import evaluator, open_session, read_model
+from sfra.release.onnx_graph import LinearEnd, find_end, no_linear_end
+from sfra.types import Features, Logits
+
+NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label")
+"""Metadata entries in which exporters keep class names."""
+
+MOST_ROWS = 4096
+"""Largest fixed batch size that a file is believed."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class OnnxEncoder:
+    """An ONNX graph up to the input of its head."""
+
+    session: Any
+    """The open model."""
+    feed: str
+    """Name of its one input."""
+    dtype: np.dtype[Any]
+    """Type of that input."""
+    batch: int | None
+    """The batch size, where the graph fixes it."""
+    end: LinearEnd
+    """Where the head is."""
+    tap: str
+    """Name of the graph output that was added to read the features."""
+    pick: str = "mean"
+    """How several positions become one feature vector (a name of ``PICKS``)."""
+
+    def __call__(self, images: Tensor) -> Features:
+        """Run the graph up to its head."""
+        return PICKS[self.pick](self.run(images)[0])
+
+    def run(self, images: Tensor) -> tuple[Positions, Logits]:
+        """Return what enters the head and what the graph answers, in batches of the fixed size if need be."""
+        entered, answered = [], []
+        for chunk in torch.split(images, self.batch or max(1, len(images))):
+            rows, missing = len(chunk), (self.batch or len(chunk)) - len(chunk)
+            full = torch.cat([chunk, chunk[-1:].expand(missing, *chunk.shape[1:])])
+            features, output = self._run(full)
+            entered.append(self.end.positions(features.float(), len(full))[:rows])
+            answered.append(output.float().flatten(1)[:rows])
+        return torch.cat(entered), torch.cat(answered)
+
+    def _run(self, images: Tensor) -> tuple[Tensor, Tensor]:
+        values = images.detach().cpu().numpy().astype(self.dtype)
+        try:
+            features, output = self.session.run([self.tap, self.end.output], {self.feed: values})
+        except Exception as problem:
+            raise InputError(
+                "the model cannot process these images",
+                got=f"shape {list(images.shape)}: {one_line(problem)}",
+                do="resize and normalise the images as the model expects them, or pass example=",
+            ) from None
+        return torch.from_numpy(features), torch.from_numpy(output)
+
+
+Declared = tuple[int | None, ...] | None
+"""Dimensions of the graph's input, None where any size goes; None altogether if nothing is declared."""
+
+
+def load_onnx(file: Path, *, example: Tensor | None = None) -> Release:
+    """Load an ONNX classifier: its head from the graph's constants, its encoder by onnxruntime on the CPU."""
+    model = read_model(file)
+    digest = hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
+    feed, dtype, shape = _input(model)
+    ends = _ends(model)
+    taps = _tap(model, ends)
+    session, batch = open_session(model), shape[0] if shape else None
+    encoders = [
+        OnnxEncoder(session=session, feed=feed, dtype=dtype, batch=batch, end=end, tap=tap)
+        for end, tap in zip(ends, taps, strict=True)
+    ]
+    encoder = _choose(encoders, [two_rows(example)] if example is not None else _batches(shape))
+    head = Head(encoder.end.weight, encoder.end.bias)
+    return Release(
+        head=head,
+        encoder=encoder,
+        source=f"ONNX file {file.name} ({encoder.end.kind} head)",
+        fingerprint=digest,
+        class_names=_names({entry.key: entry.value for entry in model.metadata_props}, head.classes),
+    )
+
+
+def _input(model: Any) -> tuple[str, np.dtype[Any], Declared]:
+    """Return name, type and declared shape of the one input."""
+    initial = {tensor.name for tensor in model.graph.initializer}
+    inputs = [value for value in model.graph.input if value.name not in initial]
+    if len(inputs) != 1:
+        raise InputError(
+            "the model does not take one batch of images",
+            expected="one input",
+            got=one_line(", ".join(value.name for value in inputs) or "none", 120),
+        )
+    kind = inputs[0].type.tensor_type
+    dtype = np.dtype(require("onnx", extra="onnx").helper.tensor_dtype_to_np_dtype(kind.elem_type))
+    if not kind.HasField("shape"):
+        return inputs[0].name, dtype, None
+    return inputs[0].name, dtype, tuple(d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim)
+
+
+def _ends(model: Any) -> list[LinearEnd]:
+    """Return the linear nodes that may have made the outputs; refuse if there is none."""
+    ends: dict[tuple[str, str], LinearEnd] = {}
+    problems = []
+    evaluate = evaluator(model)
+    for output in sorted((value.name for value in model.graph.output), key=lambda name: name != "logits"):
+        try:
+            end = find_end(model.graph, output, evaluate)
+        except InputError as problem:
+            problems.append(problem)
+        else:
+            ends.setdefault((end.features, end.kind), end)
+    if not ends:
+        raise problems[0] if problems else no_linear_end("(none)", "nothing")
+    return list(ends.values())
+
+
+def _tap(model: Any, ends: list[LinearEnd]) -> list[str]:
+    """Add one output per linear end that repeats the node's input; return the names of these outputs."""
+    onnx = require("onnx", extra="onnx")
+    taken = {name for node in model.graph.node for name in (*node.input, *node.output)}
+    taps = [f"features_{number}" for number in range(len(ends))]
+    while taken & set(taps):
+        taps = [f"{tap}_" for tap in taps]
+    for tap, end in zip(taps, ends, strict=True):
+        model.graph.node.append(onnx.helper.make_node("Identity", [end.features], [tap]))
+        model.graph.output.append(onnx.ValueInfoProto(name=tap))
+    return taps
+
+
+def _batches(shape: Declared) -> Iterator[Tensor]:
+    """Yield noise of every usual shape that agrees with what the graph declares."""
+    dims = shape[1:] if shape else None
+    fixed = [tuple(d for d in dims if d is not None)] if dims and None not in dims else []
+    for usual in (*fixed, *USUAL_SHAPES):
+        agrees = dims is None or (
+            len(dims) == len(usual) and all(d in (None, u) for d, u in zip(dims, usual, strict=True))
+        )
+        if agrees and math.prod(usual) <= LARGEST and (shape is None or (shape[0] or 1) <= MOST_ROWS):
+            yield noise((2, *usual))
+
+
+def _choose(encoders: list[OnnxEncoder], batches: Iterable[Tensor]) -> OnnxEncoder:
+    """Run the graph on the first batch that fits and return the encoder whose head gives its output."""
+    problem = None
+    for batch in batches:
+        try:
+            runs = [encoder.run(batch) for encoder in encoders]
+        except InputError as failure:
+            problem = failure
+            continue
+        picked = [(encoder, _pick(encoder, *run)) for encoder, run in zip(encoders, runs, strict=True)]
+        return _only([replace(encoder, pick=pick) for encoder, pick in picked if pick], encoders)
+    raise problem or InputError(
+        "the graph does not say what its input looks like", do="pass example=, a batch of inputs"
+    )
+
+
+def _pick(encoder: OnnxEncoder, positions: Positions, output: Tensor) -> str | None:
+    return explain(LinearCall(positions=positions, weight=encoder.end.weight, bias=encoder.end.bias), output)
+
+
+def _only(found: list[OnnxEncoder], encoders: list[OnnxEncoder]) -> OnnxEncoder:
+    if not found:
+        end = encoders[0].end
+        raise no_linear_end(end.output, f"a {end.kind} whose result is not the output")
+    if len(found) > 1 and found[0].end.output != "logits":
+        raise InputError(
+            "the model has several outputs with a linear end",
+            expected="one output of scores, or one that is called 'logits'",
+            got=one_line(", ".join(encoder.end.output for encoder in found), 120),
+            do="export the model with its logits as the only output",
+        )
+    return found[0]
+
+
+def _names(metadata: dict[str, str], classes: int) -> tuple[str, ...] | None:
+    """Read class names from the metadata, as JSON or as a Python literal."""
+    for text in (metadata[key] for key in NAME_KEYS if key in metadata):
+        for parse in (json.loads, ast.literal_eval):
+            try:
+                names = clean_names(parse(text), classes)
+            except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+                continue
+            if names is not None:
+                return names
+    return None

@@ -1,0 +1,157 @@
+"""State dicts: tensors without code, put into an architecture that the user names."""
+
+from __future__ import annotations
+
+import pickle
+import pickletools
+import re
+import warnings
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from sfra.errors import InputError, UnsafeFileError
+from sfra.files import read_arrays
+from sfra.release.architecture import build_architecture, forms
+from sfra.release.base import Release, one_line
+from sfra.release.module import load_module
+
+NESTS = ("state_dict", "model", "model_state_dict", "net")
+"""Keys under which training scripts keep the state dict."""
+
+DEEPEST = 4
+"""Levels of nesting that are looked through."""
+
+PREFIXES = ("module.", "_orig_mod.")
+"""Left on every key by data parallelism and ``torch.compile``."""
+
+CONVERT = "in a place you trust: torch.save(model.state_dict(), 'weights.pt'), or safetensors.torch.save_file"
+
+
+def load_state_dict(
+    weights: Mapping[str, Tensor],
+    *,
+    name: str,
+    arch: str | None,
+    example: Tensor | None = None,
+    device: str | torch.device | None = None,
+) -> Release:
+    """Put a state dict into the architecture that ``arch`` names, and split the model."""
+    if arch is None:
+        raise InputError(
+            f"{name} is a state dict: it does not say which architecture it belongs to",
+            expected=forms(),
+            got=f"{len(weights)} tensors: {one_line(', '.join(list(weights)[:3]), 120)}, ...",
+            do="pass --arch (in Python: arch=)",
+        )
+    model, shapes = build_architecture(arch, weights)
+    try:
+        model.load_state_dict(dict(weights), strict=True)
+    except Exception as problem:
+        raise InputError(f"{name} cannot be loaded into {arch}", got=one_line(problem)) from problem
+    return load_module(model, example=example, shapes=shapes, device=device, source=f"state dict {name} ({arch})")
+
+
+def read_state_dict(file: Path) -> dict[str, Tensor]:
+    """Read the tensors of a ``.safetensors``, ``.pt`` or ``.pth`` file; nothing in it is ever executed."""
+    content = read_arrays(file) if file.suffix == ".safetensors" else _read_torch(file)
+    return strip(_unnest(content, file.name))
+
+
+def strip(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Remove the prefixes that every key carries.
+
+    >>> list(strip({"module._orig_mod.fc.weight": torch.zeros(1)}))
+    ['fc.weight']
+    """
+    for prefix in PREFIXES:
+        if weights and all(key.startswith(prefix) for key in weights):
+            return strip({key.removeprefix(prefix): value for key, value in weights.items()})
+    return dict(weights)
+
+
+def _unnest(content: object, name: str) -> Mapping[str, Tensor]:
+    """Find the state dict in what a training script saved."""
+    for _ in range(DEEPEST):
+        if not isinstance(content, Mapping) or not content:
+            break
+        if all(isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()):
+            return content
+        inner = next((content[key] for key in NESTS if isinstance(content.get(key), Mapping)), None)
+        if inner is None:
+            break
+        content = inner
+    found = sorted(map(str, content)) if isinstance(content, Mapping) else type(content).__name__
+    raise InputError(
+        f"{name} holds no state dict",
+        expected=f"names with tensors, at the top or under one of {', '.join(NESTS)}",
+        got=one_line(found, 120),
+    )
+
+
+def _read_torch(file: Path) -> object:
+    """Read with the restricted unpickler; name what it refused."""
+    _refuse_torchscript(file)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return torch.load(file, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError as problem:
+        names = _refused_globals(str(problem), file)
+        if names:
+            raise UnsafeFileError(
+                f"{file.name} holds more than tensors, and opening it could run code: it was not opened",
+                expected="a state dict: names with tensors",
+                got=f"a pickle that calls for {one_line(', '.join(names[:3]), 120)}",
+                do=f"convert it {CONVERT}",
+            ) from None
+        raise _unreadable(file, "not a file that torch.save wrote") from None
+    except Exception as problem:
+        raise _unreadable(file, f"{type(problem).__name__}: {problem}") from None
+
+
+def _refuse_torchscript(file: Path) -> None:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            members = {Path(member).name for member in archive.namelist()}
+    except (zipfile.BadZipFile, OSError, ValueError):
+        return
+    if "constants.pkl" in members or "data.pkl" not in members:
+        raise UnsafeFileError(
+            f"{file.name} is not a state dict but an archive with code: it was not opened",
+            expected="a state dict: names with tensors",
+            got="a TorchScript archive" if "constants.pkl" in members else one_line(sorted(members)[:4], 120),
+            do=f"save the weights {CONVERT}; or export the model to ONNX",
+        )
+
+
+def _refused_globals(message: str, file: Path) -> list[str]:
+    """Name what a pickle would call: from torch's message, or by reading the pickle without running it."""
+    named = re.search(r"GLOBAL ([\w.]+)", message)
+    if named:
+        return [named.group(1)]
+    names: list[str] = []
+    strings: list[str] = []
+    try:
+        for opcode, argument, _ in pickletools.genops(file.read_bytes()):
+            if opcode.name == "STACK_GLOBAL":
+                names.append(".".join(strings[-2:]))
+            elif opcode.name in ("GLOBAL", "INST"):
+                names.append(str(argument).replace(" ", "."))
+            elif isinstance(argument, str):
+                strings.append(argument)
+    except Exception:  # noqa: S110 - a damaged pickle: what was read so far is the answer
+        pass
+    return names
+
+
+def _unreadable(file: Path, problem: str) -> InputError:
+    return InputError(
+        f"{file.name} cannot be read",
+        expected="a complete file that torch.save wrote",
+        got=one_line(problem),
+        do="it may be truncated: save or download it again",
+    )

@@ -1,0 +1,159 @@
+"""Watch a model's forward pass: every call that could be its linear head, in the order of the calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+from torch.overrides import TorchFunctionMode
+
+from sfra.release.linear_end import LinearCall
+
+Parts = tuple[Tensor, Tensor, Tensor | None]
+"""Input with its features in the last dimension, ``W`` and ``b`` of a call."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Seen:
+    """A candidate for the head."""
+
+    ordinal: int
+    """How many linear calls came before the one whose input this is."""
+    call: LinearCall
+    """What was computed."""
+    own_bias: Tensor | None
+    """The bias if that same call adds it; None if there is none or a later call does."""
+
+
+class Reached(BaseException):
+    """Carries the wanted call out of a forward pass; not an ``Exception``, so that no model swallows it."""
+
+    def __init__(self, call: LinearCall) -> None:
+        super().__init__()
+        self.call = call
+
+
+class Watch(TorchFunctionMode):
+    """See the linear calls of everything that runs inside this context.
+
+    Args:
+        rows: Number of samples in the batch, ``n``.
+        stop_at: Ordinal of the call at which to stop, by raising :class:`Reached`; None records every call.
+    """
+
+    def __init__(self, rows: int, *, stop_at: int | None = None) -> None:
+        super().__init__()
+        self.seen: list[Seen] = []
+        self._rows, self._stop_at, self._count = rows, stop_at, 0
+        self._products: dict[int, tuple[Tensor, Seen]] = {}
+
+    def __torch_function__(
+        self,
+        func: Callable[..., Any],
+        types: Sequence[type],
+        args: Sequence[Any] = (),
+        kwargs: Mapping[str, Any] | None = None,
+    ) -> Any:
+        """Look at the call, then let it happen."""
+        kwargs = kwargs or {}
+        # The input is read before the call and copied: the model may overwrite it afterwards.
+        seen = self._read(func, args, kwargs) if func in READERS else None
+        result = func(*args, **kwargs)
+        if seen is not None:
+            self.seen.append(seen)
+            self._products[id(result)] = (result, seen)
+        elif func in ADDITIONS and self._stop_at is None:
+            self._read_addition(args)
+        return result
+
+    def _read(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Seen | None:
+        ordinal, self._count = self._count, self._count + 1
+        if self._stop_at is not None and ordinal != self._stop_at:
+            return None
+        call = as_call(_parts(func, args, kwargs), self._rows, copy=self._stop_at is None)
+        if call is None:
+            return None
+        if self._stop_at is not None:
+            raise Reached(call)
+        return Seen(ordinal=ordinal, call=call, own_bias=call.bias)
+
+    def _read_addition(self, args: Sequence[Any]) -> None:
+        """Record ``x @ W.T`` a second time once its bias is added."""
+        for term, bias in (args[:2], args[1::-1]) if len(args) >= 2 else ():
+            product, seen = self._products.get(id(term), (None, None))
+            if product is not term or seen is None or not isinstance(bias, Tensor):
+                continue
+            if seen.call.bias is None and bias.numel() == seen.call.weight.shape[0]:
+                biased = replace(seen.call, bias=bias.detach().flatten().clone())
+                self.seen.append(replace(seen, call=biased))
+
+
+def as_call(parts: Parts | None, rows: int, *, copy: bool) -> LinearCall | None:
+    """Bring the parts of a call to common shapes; None when they are not those of a head."""
+    if parts is None:
+        return None
+    features, weight, bias = parts
+    classes, width = weight.shape
+    numeric = all(part.is_floating_point() for part in parts if part is not None)
+    whole = features.numel() > 0 and features.shape[-1] == width and features.numel() % (rows * width) == 0
+    if not numeric or not whole or (bias is not None and bias.numel() != classes):
+        return None
+    positions = features.detach().reshape(rows, -1, width)
+    return LinearCall(
+        positions=positions.clone() if copy else positions,
+        weight=weight.detach().clone(),
+        bias=None if bias is None else bias.detach().flatten().clone(),
+    )
+
+
+def _parts(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Parts | None:
+    try:
+        parts = READERS[func](*args, **kwargs)
+    except (TypeError, AttributeError, IndexError):  # an unusual way to call it: not a head we can read
+        return None
+    return parts if parts is not None and parts[1].ndim == 2 else None
+
+
+def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Parts:
+    return input, weight, bias
+
+
+def _convolution(input: Tensor, weight: Tensor, bias: Tensor | None = None, *_: object, **__: object) -> Parts | None:
+    """Read a convolution that is a linear map: a kernel of one pixel, or one as large as its input."""
+    if input.ndim != weight.ndim or input.shape[1] != weight.shape[1]:
+        return None
+    if set(weight.shape[2:]) == {1}:
+        return input.flatten(2).transpose(1, 2), weight.flatten(1), bias
+    if weight.shape[2:] == input.shape[2:]:
+        return input.flatten(1), weight.flatten(1), bias
+    return None
+
+
+def _matmul(input: Tensor, other: Tensor) -> Parts:
+    return input, other.T if other.ndim == 2 else other, None
+
+
+def _addmm(bias: Tensor, input: Tensor, other: Tensor, *, beta: float = 1, alpha: float = 1) -> Parts:
+    return input, alpha * other.T, beta * bias
+
+
+READERS: dict[Callable[..., Any], Callable[..., Parts | None]] = {
+    functional.linear: _linear,
+    torch.conv1d: _convolution,
+    torch.conv2d: _convolution,
+    torch.conv3d: _convolution,
+    torch.matmul: _matmul,
+    torch.Tensor.matmul: _matmul,
+    torch.mm: _matmul,
+    torch.Tensor.mm: _matmul,
+    torch.addmm: _addmm,
+    torch.Tensor.addmm: _addmm,
+}
+"""Functions that may be a head, with what reads their arguments."""
+
+ADDITIONS = {torch.add, torch.Tensor.add, torch.Tensor.add_}
+"""Functions that may add the bias to a product."""

@@ -1,0 +1,274 @@
+"""Score what was measured: RS, ΔRS, RS@ε, findings and the verdict, put together into a report."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from typing import Any
+
+from sfra._version import __version__
+from sfra.conclude import conclude
+from sfra.config import AuditConfig
+from sfra.evaluate import confusion
+from sfra.measure import Measured, Outcome, budgets, outcomes
+from sfra.metrics import degenerate_floor, is_relearned, relearning_score, wilson_interval
+from sfra.result import AuditReport
+from sfra.runs import Run
+from sfra.scale import SWEEP, scale_curve
+from sfra.subject import Subject
+from sfra.verdict import Reading, verdict
+
+RULE = "source-free"
+"""Rule of the verdict: no real data has a say in which epoch counts."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """A subject, its relearned heads and, where there was data, what they recognise."""
+
+    subject: Subject
+    runs: Sequence[Run]
+    measured: Sequence[Measured] | None
+
+    @property
+    def outcomes(self) -> list[Outcome]:
+        """Every setting under every rule."""
+        return outcomes(self.measured) if self.measured is not None else []
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scored:
+    """An outcome beside that of the reference in the same setting and under the same rule."""
+
+    model: Outcome
+    reference: Outcome | None
+
+    @property
+    def delta_rs(self) -> float | None:
+        """RS minus the reference's."""
+        return None if self.reference is None else self.model.rs - self.reference.rs
+
+    @property
+    def reading(self) -> Reading:
+        """The numbers that a verdict rests on."""
+        return Reading(
+            rs=self.model.rs,
+            delta_rs=self.delta_rs,
+            retain_before=self.model.retain_before,
+            retain_after=self.model.retain_after,
+        )
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of ``results``."""
+        model, reference = self.model, self.reference
+        return {
+            "scale": model.setting.scale,
+            "kappa": model.setting.kappa,
+            "variant": model.setting.variant,
+            "rule": model.rule,
+            "rs": model.rs,
+            "rs_std": model.rs_std,
+            "rs_seeds": list(model.rs_seeds),
+            "delta_rs": self.delta_rs,
+            "reference_rs": None if reference is None else reference.rs,
+            "retain_before": model.retain_before,
+            "retain_after": model.retain_after,
+            "forget_before": model.forget_before,
+            "forget_after": model.forget_after,
+            "floor": degenerate_floor(model.retain_before),
+            "verdict": verdict(self.reading),
+            "epoch": model.epochs[0],
+            "epochs": list(model.epochs),
+        }
+
+
+def score(
+    evidence: Evidence, control: Evidence | None, forget: tuple[int, ...], config: AuditConfig, *, seconds: float
+) -> AuditReport:
+    """Put the report together; the verdict rests on the first setting under the source-free rule."""
+    rows = _pair(evidence.outcomes, control.outcomes if control is not None else [])
+    head = rows[0] if rows else None
+    assert head is None or head.model.rule == RULE
+    first = evidence.runs[0]
+    subject = evidence.subject
+    names = subject.release.class_names or (subject.test and subject.test.class_names)
+    outcome = head.model if head else None
+    return AuditReport(
+        verdict=verdict(head.reading if head else None),
+        rs=outcome and outcome.rs,
+        rs_std=outcome and outcome.rs_std,
+        rs_interval=_interval(evidence, outcome),
+        delta_rs=head.delta_rs if head else None,
+        reference_rs=head.reference.rs if head and head.reference else None,
+        scale=first.setting.scale,
+        rule=RULE,
+        variant=first.setting.variant,
+        floor=degenerate_floor(outcome.retain_before) if outcome else None,
+        retain=_before_after(outcome and outcome.retain_before, outcome and outcome.retain_after),
+        forget=_before_after(outcome and outcome.forget_before, outcome and outcome.forget_after),
+        rs_at=budgets(evidence.measured, first.setting, config.budgets) if evidence.measured else {},
+        relearned=_relearned(outcome, config),
+        findings=conclude(evidence, control, rows, forget, config),
+        results=[row.row() for row in rows],
+        sweep=_sweep(rows) if config.scale == "sweep" and rows else None,
+        trajectory=_curves("model", evidence) + (_curves("reference", control) if control else []),
+        confusion=_confusion(evidence, forget),
+        probes=[_probe_facts(run) for run in evidence.runs],
+        model=_subject_facts(subject),
+        reference=_subject_facts(control.subject) if control else None,
+        data=_data_facts(subject),
+        forget_classes=list(forget),
+        class_names=list(names) if names else None,
+        settings=config.resolved(subject.classes(forget)).to_dict(),
+        versions=_versions(),
+        seconds=seconds,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        relearned_head=first.placed.released(first.path.last),
+    )
+
+
+def _pair(model: Sequence[Outcome], reference: Sequence[Outcome]) -> list[Scored]:
+    """Put every outcome beside the reference's; a reference without the forget row is compared by scale and rule."""
+
+    def twin(outcome: Outcome) -> Outcome | None:
+        same = [r for r in reference if (r.setting.scale, r.rule) == (outcome.setting.scale, outcome.rule)]
+        fresh = outcome.setting.variant == "reset-row"
+        return next((r for r in same if (r.setting.variant == "reset-row") == fresh), same[0] if same else None)
+
+    return [Scored(model=outcome, reference=twin(outcome)) for outcome in model]
+
+
+def _before_after(before: float | None, after: float | None) -> dict[str, float | None]:
+    return {"before": before, "after": after}
+
+
+def _interval(evidence: Evidence, outcome: Outcome | None) -> tuple[float, float] | None:
+    """Carry the sampling error of the forget accuracy over to RS."""
+    if outcome is None or not evidence.measured:
+        return None
+    total = evidence.measured[0].test.forget_count
+    ends = wilson_interval(round(outcome.forget_after * total), total)
+    low, high = (
+        relearning_score(outcome.retain_before, outcome.retain_after, outcome.forget_before, end) for end in ends
+    )
+    return low, high
+
+
+def _relearned(outcome: Outcome | None, config: AuditConfig) -> bool | None:
+    if outcome is None:
+        return None
+    return is_relearned(
+        outcome.retain_before,
+        outcome.retain_after,
+        outcome.forget_before,
+        outcome.forget_after,
+        epsilon_r=config.epsilon_r,
+        delta_f=config.delta_f,
+    )
+
+
+def _sweep(rows: Sequence[Scored]) -> dict[str, Any]:
+    """Summarise the verdict's rule over the scales of the sweep, in ascending order."""
+    curve = sorted(
+        (
+            row
+            for row in rows
+            if row.model.rule == RULE and row.model.setting.kappa in SWEEP and row.model.setting.variant != "reset-row"
+        ),
+        key=lambda row: row.model.setting.kappa or 0.0,
+    )
+    points = [row.row() for row in curve]
+    kept = ("kappa", "scale", "rs", "reference_rs", "delta_rs", "retain_before", "retain_after", "forget_after")
+    summary: dict[str, Any] = {
+        "points": [{key: point[key] for key in kept} for point in points],
+        "best_rs": max(point["rs"] for point in points),
+        "area": None,
+        "rs_at_reference": None,
+    }
+    if all(row.reference is not None for row in curve):
+        found = scale_curve([point["rs"] for point in points], [point["reference_rs"] for point in points])
+        summary |= asdict(found)
+    return summary
+
+
+def _curves(who: str, evidence: Evidence) -> list[dict[str, Any]]:
+    measured = evidence.measured or [None] * len(evidence.runs)
+    return [
+        {
+            "subject": who,
+            "scale": run.setting.scale,
+            "kappa": run.setting.kappa,
+            "variant": run.setting.variant,
+            "seed": run.seed,
+            "retain": _rounded(one.test.retain) if one else None,
+            "forget": _rounded(one.test.forget) if one else None,
+            "rs": _rounded(one.test.rs) if one else None,
+            "loss": _rounded(run.path.losses),
+        }
+        for run, one in zip(evidence.runs, measured, strict=True)
+    ]
+
+
+def _rounded(curve: Any) -> list[float]:
+    return [round(float(value), 6) for value in curve]
+
+
+def _confusion(evidence: Evidence, forget: Sequence[int]) -> dict[str, Any] | None:
+    """Count what the samples of each forget class are taken for, before and after, in the verdict's run."""
+    test, run = evidence.subject.test, evidence.runs[0]
+    if test is None:
+        return None
+    features = run.placed.features(test.features)
+    before, after = (confusion(h, features, test.labels)[list(forget)] for h in (run.path.head(0), run.path.last))
+    return {"classes": list(forget), "before": before.tolist(), "after": after.tolist()}
+
+
+def _probe_facts(run: Run) -> dict[str, Any]:
+    probes = run.probes
+    return {
+        "scale": run.setting.scale,
+        "variant": run.setting.variant,
+        "seed": run.seed,
+        "retain": probes.retain_count,
+        "forget": len(probes.labels) - probes.retain_count,
+        "draws": probes.draws,
+        "acceptance": [float(f"{p:.6g}") for p in probes.acceptance.tolist()],
+        "conditional": {str(label): method for label, method in probes.conditional.items()},
+        "support": asdict(probes.support),
+        "engine": probes.engine,
+        "seconds": round(probes.seconds, 3),
+    }
+
+
+def _subject_facts(subject: Subject) -> dict[str, Any]:
+    return {
+        "source": subject.release.source,
+        "fingerprint": subject.release.fingerprint,
+        "outputs": subject.release.head.classes,
+        "width": subject.width,
+        "forget_row": "missing" if subject.missing else "present",
+    }
+
+
+def _data_facts(subject: Subject) -> dict[str, Any] | None:
+    if subject.test is None:
+        return None
+    held = subject.validation
+    return {
+        "source": subject.test.source,
+        "samples": len(subject.test),
+        "validation": f"{len(held)} samples" if held is not None else "every second sample of the evaluation data",
+    }
+
+
+def _versions() -> dict[str, str]:
+    found = {"sfra": __version__, "python": platform.python_version(), "platform": platform.platform(terse=True)}
+    for package in ("torch", "numpy", "scipy", "numba"):
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = "not installed"
+    return found

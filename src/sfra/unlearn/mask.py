@@ -1,0 +1,77 @@
+"""The positive control: a class hidden at the head, and nowhere else."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import overload
+
+import torch
+from torch import nn
+
+from sfra.errors import InputError
+from sfra.head import Head
+
+HIDING_BIAS = -15.0
+"""Bias of a masked output: low enough never to win."""
+
+
+@overload
+def mask_head(source: Head, forget: Sequence[int], *, layer: str | None = None) -> Head: ...
+@overload
+def mask_head(source: nn.Module, forget: Sequence[int], *, layer: str | None = None) -> nn.Module: ...
+def mask_head(
+    source: Head | nn.Module, forget: Sequence[int], *, layer: str | None = None
+) -> Head | nn.Module:
+    """Hide the forget classes by a zero row and a bias of -15, in a copy of a head or of a whole model.
+
+    Everything else stays, so the class is hidden by construction and a sound audit must bring it back.
+
+    Args:
+        source: A head, or a classifier whose last linear layer is its head.
+        forget: The classes to hide.
+        layer: Name of the model's head layer, where it is not the last ``nn.Linear``.
+
+    >>> head = mask_head(Head(torch.eye(3)), [1])
+    >>> head(torch.tensor([[0.0, 9.0, 0.0]])).tolist()
+    [[0.0, -15.0, 0.0]]
+    """
+    if isinstance(source, Head):
+        _check(forget, source.classes)
+        weight, bias = source.weight.clone(), source.bias.clone()
+        _hide(weight, bias, forget)
+        return Head(weight, bias)
+    model = copy.deepcopy(source)
+    linear = _head_layer(model, layer)
+    _check(forget, linear.out_features)
+    with torch.no_grad():
+        _hide(linear.weight, linear.bias, forget)
+    return model.eval()
+
+
+def _hide(weight: torch.Tensor, bias: torch.Tensor, forget: Sequence[int]) -> None:
+    weight[list(forget)] = 0.0
+    bias[list(forget)] = HIDING_BIAS
+
+
+def _check(forget: Sequence[int], classes: int) -> None:
+    if not forget or not all(0 <= label < classes for label in forget):
+        raise InputError(
+            "the classes to hide are not outputs of the head",
+            expected=f"one or more of 0 to {classes - 1}",
+            got=list(forget),
+        )
+
+
+def _head_layer(model: nn.Module, layer: str | None) -> nn.Linear:
+    """Find the named layer, or the last linear one."""
+    linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
+    name = layer if layer is not None else next(reversed(linear), "")
+    if name not in linear or linear[name].bias is None:
+        raise InputError(
+            "the model's head cannot be masked",
+            expected="a linear layer with a bias",
+            got=f"{name or 'no linear layer'}; linear layers: {', '.join(linear) or 'none'}",
+            do="name the head with layer=, or mask the Head of the loaded release",
+        )
+    return linear[name]

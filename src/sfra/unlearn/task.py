@@ -1,0 +1,156 @@
+"""What an unlearning method works with: the student, the frozen original, and the data it may read."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor, nn
+
+from sfra.errors import InputError
+from sfra.train import Progress, Samples, shuffled
+from sfra.types import Labels
+
+Rebuild = Callable[[int], nn.Module]
+"""Makes the untrained architecture from a seed."""
+
+
+@dataclass(frozen=True, eq=False)
+class View:
+    """Some samples of a data set, in any order and under any labels; nothing is read until asked for."""
+
+    samples: Samples
+    """Where the images are."""
+    index: Labels
+    """Positions in ``samples``."""
+    labels: Labels
+    """Label of each position, as this view gives it."""
+
+    @classmethod
+    def where(cls, samples: Samples, mask: Tensor) -> View:
+        """Restrict to the samples marked in a boolean mask."""
+        index = mask.nonzero().squeeze(1)
+        return cls(samples, index, samples.labels[index])
+
+    def __len__(self) -> int:
+        return len(self.index)
+
+    def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
+        """Read the images at these positions of the view."""
+        return self.samples.take(self.index[index])
+
+    def relabelled(self, labels: Labels) -> View:
+        """Give the same samples other labels."""
+        return View(self.samples, self.index, labels)
+
+    def joined(self, other: View) -> View:
+        """Append another view of the same data set."""
+        assert self.samples is other.samples  # noqa: S101
+        return View(
+            self.samples, torch.cat([self.index, other.index]), torch.cat([self.labels, other.labels])
+        )
+
+    def sampled(self, share: float, generator: torch.Generator) -> View:
+        """Draw a share of the view without replacement, at least one sample."""
+        count = max(1, round(share * len(self)))
+        chosen = torch.randperm(len(self), generator=generator)[:count]
+        return View(self.samples, self.index[chosen], self.labels[chosen])
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Task:
+    """One run of one method. A method reads what it needs from here and changes ``student`` only."""
+
+    student: nn.Module
+    """The copy that unlearns."""
+    original: nn.Module
+    """θ0: a second copy, frozen, in eval mode."""
+    forget_classes: tuple[int, ...]
+    """Ascending."""
+    retain_classes: tuple[int, ...]
+    """Ascending; all other outputs of the model."""
+    forget: View
+    """F, the forget training data; empty for a method that does not declare a need of it."""
+    retain: View
+    """R, the retain training data; empty likewise."""
+    batch_size: int
+    """Samples per step."""
+    device: torch.device
+    """Where the student and the original are."""
+    seed: int
+    """Seed of the run."""
+    generator: torch.Generator
+    """Source of every draw of the method, on the CPU."""
+    rebuild: Rebuild | None
+    """See :meth:`untrained`."""
+    progress: Callable[[Progress], None] | None
+    """Told after each epoch."""
+    optimizer: torch.optim.Optimizer | None = None
+    """Steps the student; set for methods that descend a loss."""
+
+    def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
+        """Yield every sample once, shuffled, as ``(images, labels)`` on the device."""
+        return shuffled(samples, self.batch_size, generator=self.generator, device=self.device)
+
+    def is_forget(self, labels: Labels) -> Tensor:
+        """Mark the labels that belong to a forget class."""
+        return torch.isin(labels, torch.tensor(self.forget_classes, device=labels.device))
+
+    def random_retain_labels(self, count: int) -> Labels:
+        """Draw retain classes uniformly."""
+        draws = torch.randint(len(self.retain_classes), (count,), generator=self.generator)
+        return torch.tensor(self.retain_classes)[draws]
+
+    def untrained(self) -> nn.Module:
+        """Make the model anew, every layer initialised by a seed drawn from the task's generator."""
+        seed = int(torch.randint(2**31, (1,), generator=self.generator))
+        fresh = _reset(self.original, seed) if self.rebuild is None else self.rebuild(seed)
+        _check_same_shapes(fresh, self.original)
+        return fresh.to(self.device).requires_grad_(True).train()
+
+
+def frozen_copy(model: nn.Module) -> nn.Module:
+    """Copy a model into eval mode, without gradients."""
+    return copy.deepcopy(model).requires_grad_(False).eval()
+
+
+def _reset(model: nn.Module, seed: int) -> nn.Module:
+    """Initialise a copy by each module's own ``reset_parameters``, refusing if one has none."""
+    fresh = copy.deepcopy(model)
+    fixed = [
+        f"{name or 'model'} ({type(module).__name__})"
+        for name, module in fresh.named_modules()
+        if any(True for _ in module.parameters(recurse=False)) and not hasattr(module, "reset_parameters")
+    ]
+    if fixed:
+        raise InputError(
+            "the model cannot be initialised anew",
+            expected="reset_parameters() on every module that owns parameters",
+            got=f"none on {', '.join(fixed[:4])}",
+            do="pass rebuild, a function that makes the untrained architecture from a seed",
+        )
+    with torch.random.fork_rng(devices=[]):
+        torch.default_generator.manual_seed(seed)
+        fresh.cpu()
+        for module in fresh.modules():
+            reset = getattr(module, "reset_parameters", None)
+            if reset is not None:
+                reset()
+    return fresh
+
+
+def _check_same_shapes(fresh: nn.Module, original: nn.Module) -> None:
+    """Refuse a rebuilt model that is another architecture."""
+    made, wanted = (
+        {name: tuple(value.shape) for name, value in m.state_dict().items()} for m in (fresh, original)
+    )
+    if made != wanted:
+        names = sorted(name for name in made.keys() | wanted.keys() if made.get(name) != wanted.get(name))
+        raise InputError(
+            "rebuild made another architecture",
+            expected="the names and shapes of the original's state dict",
+            got=f"differences in {', '.join(names[:4])}",
+        )

@@ -1,0 +1,50 @@
+"""From scores to a sentence that can be quoted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sfra.metrics import TOLERANCE, degenerate_floor
+
+DELTA = 0.1
+"""ΔRS above which a class comes back more than in a model that never saw it; the band that separate trainings span."""
+
+RETAIN_LIMIT = 0.10
+"""Retain drop above which relearning has broken the classifier."""
+
+VERDICTS = {
+    "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
+    "generic": "The class comes back no more than in a model that never saw it: no evidence of residual memory.",
+    "not-recovered": "The class did not come back in this audit. That is no proof of erasure.",
+    "degenerate": "Relearning broke the retain classes: this score shows no recovery, read RS at a retain budget.",
+    "no-reference": "Part of the class comes back, but without a retrained reference that alone is not evidence.",
+    "not-measured": "The head was relearned, but without evaluation data nothing was measured.",
+}
+"""What an audit can conclude, in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reading:
+    """The numbers that a verdict rests on."""
+
+    rs: float
+    delta_rs: float | None
+    retain_before: float
+    retain_after: float
+
+
+def verdict(reading: Reading | None) -> str:
+    """Name what the numbers allow one to say; a key of ``VERDICTS``.
+
+    >>> verdict(Reading(rs=0.9, delta_rs=0.8, retain_before=0.95, retain_after=0.94))
+    'recovered'
+    """
+    if reading is None:
+        return "not-measured"
+    if reading.retain_before - reading.retain_after > RETAIN_LIMIT + TOLERANCE:
+        return "degenerate"
+    if reading.rs <= degenerate_floor(reading.retain_before) + TOLERANCE:
+        return "not-recovered"
+    if reading.delta_rs is None:
+        return "no-reference"
+    return "recovered" if reading.delta_rs > DELTA + TOLERANCE else "generic"

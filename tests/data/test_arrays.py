@@ -1,0 +1,152 @@
+"""Data in arrays: the layouts, number types and mistakes that files and pairs come with."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.numpy import save_file
+from torch import Tensor
+
+from sfra.data import FeatureSet, ImageSet, load_data
+from sfra.errors import InputError
+
+FEATURES = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
+LABELS = np.array([0, 1, 2, 0, 1, 2])
+COLOUR = np.random.default_rng(1).integers(0, 256, size=(6, 3, 8, 5), dtype=np.uint8)
+
+
+def write(folder: Path, suffix: str, **arrays: NDArray[Any]) -> Path:
+    path = folder / f"data{suffix}"
+    if suffix == ".npz":
+        np.savez(path, allow_pickle=False, **arrays)
+    else:
+        save_file(arrays, path)
+    return path
+
+
+def only_batch(data: FeatureSet | ImageSet) -> Tensor:
+    assert isinstance(data, ImageSet)
+    (batch,) = data.batches(100)
+    return batch
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.float64])
+def test_a_features_file_is_read_as_float32_with_int64_labels(tmp_path: Path, suffix: str, dtype: type) -> None:
+    data = load_data(write(tmp_path, suffix, features=FEATURES.astype(dtype), labels=LABELS))
+    assert isinstance(data, FeatureSet)
+    np.testing.assert_array_equal(data.features.numpy(), FEATURES.astype(dtype).astype(np.float32))
+    assert data.features.dtype == torch.float32
+    assert data.labels.dtype == torch.int64
+    assert data.labels.tolist() == LABELS.tolist()
+    assert data.source == f"data{suffix}"
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_an_images_file_gives_the_same_images_in_either_layout(tmp_path: Path, suffix: str) -> None:
+    first = load_data(write(tmp_path, suffix, images=COLOUR, labels=LABELS))
+    channels_last = np.ascontiguousarray(COLOUR.transpose(0, 2, 3, 1))
+    last = load_data(write(tmp_path, suffix, images=channels_last, labels=LABELS))
+    assert first.fingerprint == last.fingerprint
+    for data in (first, last):
+        np.testing.assert_array_equal(only_batch(data).numpy(), COLOUR.astype(np.float32) / np.float32(255))
+
+
+def test_images_without_a_channel_axis_are_grey() -> None:
+    assert only_batch(load_data((COLOUR[:, 0], LABELS))).shape == (6, 1, 8, 5)
+
+
+def test_a_pair_is_features_or_images_by_its_dimensions() -> None:
+    assert isinstance(load_data((FEATURES, LABELS)), FeatureSet)
+    assert isinstance(load_data((torch.from_numpy(FEATURES), torch.from_numpy(LABELS))), FeatureSet)
+    assert isinstance(load_data((COLOUR, LABELS)), ImageSet)
+
+
+def test_float_images_of_any_number_of_channels_pass_unscaled() -> None:
+    images = torch.rand(6, 5, 4, 4, dtype=torch.float64, generator=torch.Generator().manual_seed(0))
+    assert torch.equal(only_batch(load_data((images, LABELS))), images.float())
+
+
+@pytest.mark.parametrize("shape", [(6, 3, 8, 3), (6, 1, 8, 3), (6, 4, 8, 8)])
+def test_a_layout_that_is_not_clear_is_not_guessed(shape: tuple[int, ...]) -> None:
+    with pytest.raises(InputError, match="layout of the images of the given images is not clear"):
+        load_data((np.zeros(shape, dtype=np.uint8), LABELS))
+
+
+@pytest.mark.parametrize(
+    "images", [np.zeros((6, 1, 8, 8), dtype=np.int32), np.zeros((6,)), np.zeros((6, 3, 0, 8)), np.zeros((1,) * 5)]
+)
+def test_what_is_not_an_image_is_refused(images: NDArray[Any]) -> None:
+    with pytest.raises(InputError, match="are not images\n  expected: uint8 or floats of shape"):
+        load_data((images, LABELS))
+
+
+def test_images_that_are_not_finite_are_refused() -> None:
+    with pytest.raises(InputError, match="not finite"):
+        load_data((np.full((6, 3, 8, 8), np.nan), LABELS))
+
+
+@pytest.mark.parametrize("features", [np.zeros((6, 4), dtype=np.int64), np.zeros((6, 0))])
+def test_what_is_not_a_table_of_floats_is_refused(features: NDArray[Any]) -> None:
+    with pytest.raises(InputError, match=r"not a table of numbers\n  expected: floats of shape \[n, d\]"):
+        load_data((features, LABELS))
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint32, np.float16, np.float64])
+def test_labels_may_be_any_number_that_is_whole(dtype: type) -> None:
+    assert load_data((FEATURES, LABELS.astype(dtype))).labels.tolist() == LABELS.tolist()
+
+
+@pytest.mark.parametrize("value", [1.5, np.nan, np.inf])
+def test_labels_that_are_not_whole_are_refused(value: float) -> None:
+    labels = LABELS.astype(np.float64)
+    labels[4] = value
+    with pytest.raises(InputError, match=f"expected: whole numbers\n  got:      {value}"):
+        load_data((FEATURES, labels))
+
+
+def test_one_hot_labels_are_refused_with_the_way_out() -> None:
+    with pytest.raises(InputError, match=r"int64 of shape \[6, 3\] \(one-hot\?\)\n  do:  .*labels.argmax\(axis=1\)"):
+        load_data((FEATURES, np.eye(3, dtype=np.int64)[LABELS]))
+
+
+@pytest.mark.parametrize("labels", [LABELS[:, None], LABELS == 1, np.array(3), LABELS.astype(complex)])
+def test_labels_of_another_shape_or_kind_are_refused(labels: NDArray[Any]) -> None:
+    with pytest.raises(InputError, match=r"expected: whole numbers of shape \[n\]"):
+        load_data((FEATURES, labels))
+
+
+def test_labels_and_samples_must_be_as_many() -> None:
+    with pytest.raises(InputError, match="do not belong together\n  expected: 6 labels, one per sample\n  got:      5"):
+        load_data((FEATURES, LABELS[:5]))
+
+
+def test_words_are_not_numbers() -> None:
+    with pytest.raises(InputError, match="the labels are not numbers"):
+        load_data((FEATURES, ["cat"] * 6))
+
+
+def test_a_read_only_array_is_taken_without_a_warning_and_left_alone() -> None:
+    frozen = FEATURES.copy()
+    frozen.flags.writeable = False
+    data = load_data((frozen, LABELS[::-1]))
+    assert isinstance(data, FeatureSet)
+    assert data.labels.tolist() == LABELS[::-1].tolist()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "got"),
+    [
+        ({"features": FEATURES}, "features"),
+        ({"weight": FEATURES, "bias": LABELS}, "bias, weight"),
+        ({"features": FEATURES, "images": COLOUR, "labels": LABELS}, "features, images, labels"),
+    ],
+)
+def test_a_file_without_the_right_arrays_is_refused_with_what_it_holds(
+    tmp_path: Path, arrays: dict[str, NDArray[Any]], got: str
+) -> None:
+    with pytest.raises(InputError, match=f"data.npz is not a data file\n  expected: .*\n  got:      {got}$"):
+        load_data(write(tmp_path, ".npz", **arrays))

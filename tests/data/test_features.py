@@ -1,0 +1,204 @@
+"""Feature extraction: the same as a direct forward pass, computed once, and again when anything changes."""
+
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sfra import backbones
+from sfra.data import FeatureSet, ImageSet, MemoryPixels, Transform, extract_features, load_data
+from sfra.data.cache import cache_folder
+from sfra.errors import InputError
+from sfra.release import Preprocess
+
+
+class Counted:
+    """An encoder that counts the images it was given."""
+
+    def __init__(self, scale: float = 1.0) -> None:
+        self.scale, self.images = scale, 0
+
+    def __call__(self, images: Tensor) -> Tensor:
+        self.images += len(images)
+        return images.flatten(1) * self.scale
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("SFRA_CACHE", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "features"
+
+
+def some_images(seed: int = 0, n: int = 7) -> ImageSet:
+    pixels = torch.randint(256, (n, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
+    names = ("a", "b", "c")
+    return ImageSet(pixels=MemoryPixels(pixels), labels=torch.arange(n) % 3, class_names=names, source="some")
+
+
+def extract(encoder: Counted, images: ImageSet, *, model: str = "m", preprocess: Transform | None = None) -> Tensor:
+    return extract_features(encoder, images, model_fingerprint=model, preprocess=preprocess).features
+
+
+@pytest.mark.parametrize("batch_size", [64, 1024])
+def test_extraction_equals_a_direct_forward_pass(batch_size: int) -> None:
+    model = backbones.build("small-cnn", classes=10, seed=0).eval()
+    digits = load_data("digits")
+    assert isinstance(digits, ImageSet)
+    encoder = model.get_submodule("encoder")
+    found = extract_features(encoder, digits, model_fingerprint="m", batch_size=batch_size)
+    with torch.no_grad():
+        direct = encoder(next(digits.batches(len(digits))))
+    torch.testing.assert_close(found.features, direct)
+    assert not found.features.requires_grad
+    assert torch.equal(found.labels, digits.labels)
+    assert (found.class_names, found.source) == (digits.class_names, digits.source)
+
+
+def test_a_second_extraction_does_not_call_the_encoder() -> None:
+    encoder = Counted()
+    first = extract(encoder, some_images())
+    assert encoder.images == 7
+    assert torch.equal(extract(encoder, some_images()), first)
+    assert encoder.images == 7
+
+
+def test_other_weights_images_labels_or_preprocessing_are_encoded_anew() -> None:
+    encoder, base = Counted(), some_images()
+    extract(encoder, base)
+    extract(encoder, base, model="other")
+    extract(encoder, some_images(seed=1))
+    extract(encoder, ImageSet(pixels=base.pixels, labels=base.labels.flip(0)))
+    extract(encoder, base, preprocess=Preprocess(size=(2, 2)))
+    extract(encoder, base, preprocess=Preprocess(size=(2, 3)))
+    assert encoder.images == 6 * 7
+    extract(encoder, base, preprocess=Preprocess(size=(2, 3)))
+    assert encoder.images == 6 * 7
+
+
+def test_a_preprocessing_that_cannot_be_told_from_others_is_not_cached(cache: Path) -> None:
+    @dataclass(frozen=True)
+    class Shift:
+        by: Tensor
+
+        def __call__(self, images: Tensor) -> Tensor:
+            return images + self.by
+
+    encoder = Counted()
+    unnamed: list[Transform] = [lambda images: images + 1, Shift(torch.ones(1)), nn.Identity()]
+    for preprocess in unnamed:
+        extract(encoder, some_images(), preprocess=preprocess)
+    assert encoder.images == 3 * 7
+    assert not cache.exists()
+
+
+def test_a_preprocessing_may_bring_its_own_fingerprint() -> None:
+    class Named:
+        def __init__(self, fingerprint: str) -> None:
+            self.fingerprint = fingerprint
+
+        def __call__(self, images: Tensor) -> Tensor:
+            return images
+
+    encoder = Counted()
+    for name in ("one", "two", "one"):
+        extract(encoder, some_images(), preprocess=Named(name))
+    assert encoder.images == 2 * 7
+
+
+def test_the_cache_can_be_left_out(cache: Path) -> None:
+    encoder = Counted()
+    for _ in range(2):
+        extract_features(encoder, some_images(), model_fingerprint="m", cache=False)
+    assert encoder.images == 2 * 7
+    assert not cache.exists()
+
+
+@pytest.mark.parametrize("damage", [b"", b"garbage", None])
+def test_a_damaged_cache_file_is_made_again(cache: Path, damage: bytes | None) -> None:
+    encoder = Counted()
+    first = extract(encoder, some_images())
+    (stored,) = cache.iterdir()
+    whole = stored.read_bytes()
+    stored.write_bytes(whole[:-5] if damage is None else damage)
+    assert torch.equal(extract(encoder, some_images()), first)
+    assert encoder.images == 2 * 7
+    assert stored.read_bytes() == whole
+
+
+def test_a_cache_file_of_other_samples_is_made_again(cache: Path) -> None:
+    encoder = Counted()
+    extract(encoder, some_images(n=5))
+    (fewer,) = cache.iterdir()
+    content = fewer.read_bytes()
+    fewer.unlink()
+    extract(encoder, some_images())
+    (stored,) = cache.iterdir()
+    stored.write_bytes(content)
+    assert extract(encoder, some_images()).shape == (7, 48)
+    assert encoder.images == 5 + 7 + 7
+
+
+def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("SFRA_CACHE", str(tmp_path / "file"))
+    assert extract(Counted(), some_images()).shape == (7, 48)
+
+
+def test_the_cache_is_in_the_users_cache_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SFRA_CACHE")
+    monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
+    assert cache_folder() == Path("/somewhere/sfra/features")
+    monkeypatch.delenv("XDG_CACHE_HOME")
+    monkeypatch.setenv("HOME", "/home/someone")
+    assert cache_folder() == Path("/home/someone/.cache/sfra/features")
+
+
+def test_extractions_at_the_same_time_leave_one_whole_file_and_no_parts(cache: Path) -> None:
+    found: list[FeatureSet] = []
+    images = some_images(n=300)
+
+    def work() -> None:
+        found.append(extract_features(Counted(), images, model_fingerprint="m", batch_size=16))
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len({result.fingerprint for result in found}) == 1
+    assert len(found) == 6
+    assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
+
+
+def test_progress_counts_the_samples_and_ends_at_the_total() -> None:
+    calls: list[tuple[int, int]] = []
+    for _ in range(2):
+        extract_features(
+            Counted(),
+            some_images(),
+            model_fingerprint="m",
+            batch_size=3,
+            progress=lambda done, total: calls.append((done, total)),
+        )
+    assert calls == [(3, 7), (6, 7), (7, 7), (7, 7)]
+
+
+def test_an_encoder_in_training_mode_is_refused() -> None:
+    with pytest.raises(InputError, match=r"training mode(\n.*)*call \.eval\(\)"):
+        extract_features(nn.Sequential(nn.Flatten(), nn.Dropout()), some_images(), model_fingerprint="m")
+
+
+def test_what_is_not_one_row_per_image_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"expected: shape \[7, d\] for a batch of 7 images\n  got:      \[7, 3, 4, 4\]"
+    ):
+        extract_features(lambda images: images, some_images(), model_fingerprint="m")
+
+
+def test_features_that_are_not_finite_are_refused_and_not_cached(cache: Path) -> None:
+    with pytest.raises(InputError, match="the features of some are not finite"):
+        extract(Counted(scale=float("nan")), some_images())
+    assert not cache.exists()

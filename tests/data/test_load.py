@@ -1,0 +1,62 @@
+"""What load_data makes of what the user names."""
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from sfra.data import FeatureSet, dataset, datasets, load_data
+from sfra.errors import InputError
+
+PAIR = (np.ones((3, 2), dtype=np.float32), np.array([0, 1, 2]))
+
+
+def test_the_named_data_sets_are_described_in_one_line_each() -> None:
+    assert "digits" in datasets()
+    assert all(text and "\n" not in text for text in datasets().values())
+
+
+def test_a_name_cannot_be_registered_twice() -> None:
+    before = datasets()
+    with pytest.raises(ValueError, match="two data sets are called 'digits'"):
+        dataset("digits", "again")(lambda split: load_data(PAIR))
+    assert datasets() == before
+
+
+@pytest.mark.parametrize("spec", ["cifar11", "missing/folder", "notes.txt", Path("digits")])
+def test_an_unknown_name_is_answered_with_what_is_known(spec: str | Path, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError) as caught:
+        load_data(spec)
+    lines = str(caught.value).splitlines()
+    assert lines[0] == "there is no such data set, file or folder"
+    assert "digits" in lines[1]
+    assert ".npz or .safetensors file; an image folder" in lines[1]
+    assert lines[2] == f"  got:      {spec}"
+
+
+def test_a_missing_file_is_named() -> None:
+    with pytest.raises(InputError, match=r"there is no such file\n  got:      nowhere\.npz"):
+        load_data("nowhere.npz")
+
+
+def test_a_ready_set_is_returned_as_it_is() -> None:
+    ready = load_data(PAIR)
+    assert isinstance(ready, FeatureSet)
+    assert load_data(ready) is ready
+
+
+def test_a_single_set_is_never_handed_out_as_training_data() -> None:
+    with pytest.raises(InputError, match="the given features has no train split"):
+        load_data(PAIR, split="train")
+    with pytest.raises(InputError, match="the given features has no validation split"):
+        load_data(load_data(PAIR), split="validation")
+
+
+def test_loading_the_package_imports_no_optional_package() -> None:
+    script = "import sys, sfra.data; print([m for m in ('PIL', 'sklearn', 'transformers') if m in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

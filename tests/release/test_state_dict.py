@@ -1,0 +1,301 @@
+"""Tensors go into the architecture that the user names; whatever else a file holds is never executed."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from sfra import backbones
+from sfra.errors import InputError, MissingPackageError, UnsafeFileError
+from sfra.release import load
+from sfra.release.architecture import parse_value
+
+ARCH, CLASSES = "small-cnn", 7
+
+
+class Marks:
+    """A pickle that, once opened, leaves a file behind."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.marker),)
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    return backbones.build(ARCH, classes=CLASSES, seed=3).eval()
+
+
+def images(rows: int = 3) -> Tensor:
+    return torch.randn(rows, *backbones.input_shape(ARCH), generator=torch.Generator().manual_seed(1))
+
+
+def assert_same_function(file: Path, model: nn.Module, arch: str = ARCH) -> None:
+    release = load(file, arch=arch)
+    assert release.encoder is not None
+    with torch.no_grad():
+        expected = model(images())
+    torch.testing.assert_close(release.head(release.encoder(images())), expected, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth", ".safetensors"])
+def test_every_kind_of_file_gives_the_model_back(model: nn.Module, tmp_path: Path, suffix: str) -> None:
+    file = tmp_path / f"weights{suffix}"
+    if suffix == ".safetensors":
+        save_file(model.state_dict(), file)
+    else:
+        torch.save(model.state_dict(), file)
+    assert_same_function(file, model)
+    release = load(str(file), arch=ARCH)
+    assert release.head.classes == CLASSES
+    assert release.source == f"state dict weights{suffix} ({ARCH})"
+
+
+@pytest.mark.parametrize("classes", [3, 16, 100])
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+def test_the_number_of_classes_is_read_from_the_weights(tmp_path: Path, classes: int, suffix: str) -> None:
+    for name in ("small-cnn", "small-mlp", "resnet18-small"):
+        if name not in backbones.names():
+            continue
+        weights = backbones.build(name, classes=classes, seed=0).state_dict()
+        file = tmp_path / f"{name}{suffix}"
+        save_file(weights, file) if suffix == ".safetensors" else torch.save(weights, file)
+        assert load(file, arch=name).head.classes == classes
+
+
+@pytest.mark.parametrize("nest", ["state_dict", "model", "model_state_dict", "net"])
+@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
+def test_nests_and_prefixes_of_training_scripts_are_removed(
+    model: nn.Module, tmp_path: Path, nest: str, prefix: str
+) -> None:
+    weights = {f"{prefix}{key}": value for key, value in model.state_dict().items()}
+    torch.save({"epoch": 3, nest: weights, "optimizer": {"lr": 0.1}}, tmp_path / "checkpoint.pth")
+    assert_same_function(tmp_path / "checkpoint.pth", model)
+
+
+def test_a_nest_in_a_nest_is_found(model: nn.Module, tmp_path: Path) -> None:
+    torch.save({"model": {"state_dict": model.state_dict(), "epoch": 1}}, tmp_path / "deep.pt")
+    assert_same_function(tmp_path / "deep.pt", model)
+
+
+def test_a_prefix_that_not_every_key_has_stays(tmp_path: Path) -> None:
+    own = tmp_path / "half.pt"
+    torch.save({"module.fc.weight": torch.zeros(3, 2), "fc.bias": torch.zeros(3)}, own)
+    with pytest.raises(InputError, match=r"unexpected \(module\.fc\.weight"):
+        load(own, arch=ARCH)
+
+
+def test_a_factory_of_any_package_can_be_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "own_models.py").write_text(
+        "from torch import nn\n"
+        "class Zoo:\n"
+        "    @staticmethod\n"
+        "    def net(num_classes, width=8, bias=True, act='relu', slope=0.0):\n"
+        "        acts = {'relu': nn.ReLU(), 'leaky': nn.LeakyReLU(slope)}\n"
+        "        return nn.Sequential(nn.Flatten(), nn.Linear(64, width), acts[act],\n"
+        "                             nn.Linear(width, num_classes, bias=bias))\n"
+        "def number(): return 3\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 9), nn.LeakyReLU(0.25), nn.Linear(9, 4, bias=False))
+    torch.save(model.state_dict(), tmp_path / "own.pt")
+    query = "num_classes=4&width=9&bias=false&act=leaky&slope=0.25"
+    assert_same_function(tmp_path / "own.pt", model, arch=f"own_models:Zoo.net?{query}")
+    for arch, message in {
+        "own_models:Zoo.net?classes=4": "cannot be called with these arguments",
+        "own_models:Zoo.nets": "there is no own_models:Zoo.nets",
+        "own_models:number": "own_models:number does not build a model",
+        "own_models:Zoo.net?num_classes=5&width=9&bias=0": r"1 of another shape \(3.weight \[4, 9\] instead of \[5, 9\]\)",
+    }.items():
+        with pytest.raises(InputError, match=message):
+            load(tmp_path / "own.pt", arch=arch)
+    with pytest.raises(MissingPackageError, match="(?s)cannot be imported.*pip install no_such_package"):
+        load(tmp_path / "own.pt", arch="no_such_package.models:net")
+
+
+def test_values_of_a_factory_keep_their_types() -> None:
+    assert parse_value("7") == 7
+    assert isinstance(parse_value("7"), int)
+    assert parse_value("1e-3") == 1e-3
+    assert parse_value("True") is True
+    assert parse_value("false") is False
+    assert parse_value("none") is None
+    assert parse_value("resnet18.a1") == "resnet18.a1"
+
+
+def test_wrong_keys_are_counted_and_named_in_one_message(model: nn.Module, tmp_path: Path) -> None:
+    weights = dict(model.state_dict())
+    first, *_, last = list(weights)
+    weights["extra.weight"] = weights.pop(first)
+    weights[last] = torch.zeros(2, 2, 2)
+    torch.save(weights, tmp_path / "wrong.pt")
+    with pytest.raises(InputError, match=f"the state dict does not fit {ARCH}") as caught:
+        load(tmp_path / "wrong.pt", arch=ARCH)
+    text = str(caught.value)
+    assert f"1 missing ({first})" in text
+    assert "1 unexpected (extra.weight)" in text
+    assert f"1 of another shape ({last} [2, 2, 2] instead of" in text
+
+
+def test_without_an_architecture_the_known_ones_are_listed(model: nn.Module, tmp_path: Path) -> None:
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(InputError, match="does not say which architecture") as caught:
+        load(tmp_path / "weights.pt")
+    text = str(caught.value)
+    assert all(name in text for name in backbones.names())
+    assert "torchvision.models:resnet18?num_classes=10" in text
+    assert "--arch" in text
+
+
+def test_an_unknown_architecture_is_refused(model: nn.Module, tmp_path: Path) -> None:
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(InputError, match="there is no architecture 'alexnet'") as caught:
+        load(tmp_path / "weights.pt", arch="alexnet")
+    assert ARCH in str(caught.value)
+
+
+def write_zip(content: object, file: Path) -> None:
+    torch.save(content, file)
+
+
+def write_legacy(content: object, file: Path) -> None:
+    torch.save(content, file, _use_new_zipfile_serialization=False)
+
+
+def write_protocol_4(content: object, file: Path) -> None:
+    file.write_bytes(pickle.dumps(content, protocol=4))
+
+
+def write_protocol_0(content: object, file: Path) -> None:
+    file.write_bytes(pickle.dumps(content, protocol=0))
+
+
+@pytest.mark.parametrize("write", [write_zip, write_legacy, write_protocol_4, write_protocol_0])
+@pytest.mark.parametrize("arch", [None, ARCH])
+@pytest.mark.parametrize("suffix", [".pt", ".pth"])
+def test_a_malicious_pickle_is_never_executed(
+    tmp_path: Path, write: Callable[[object, Path], None], arch: str | None, suffix: str
+) -> None:
+    file, marker = tmp_path / f"evil{suffix}", tmp_path / "marker"
+    write({"state_dict": {"fc.weight": Marks(marker)}}, file)
+    with pytest.raises(UnsafeFileError, match="could run code: it was not opened") as caught:
+        load(file, arch=arch)
+    assert not marker.exists()
+    text = str(caught.value)
+    assert "posix.mkdir" in text
+    assert "torch.save(model.state_dict()" in text
+    assert "safetensors" in text
+
+
+def test_the_malicious_pickle_would_have_worked(tmp_path: Path) -> None:
+    file, marker = tmp_path / "evil.pt", tmp_path / "marker"
+    write_protocol_4(Marks(marker), file)
+    pickle.loads(file.read_bytes())
+    assert marker.exists()
+
+
+def test_an_environment_that_asks_for_unsafe_loading_changes_nothing(tmp_path: Path) -> None:
+    file, marker = tmp_path / "evil.pt", tmp_path / "marker"
+    write_zip(Marks(marker), file)
+    code = f"import sfra.release as r\ntry: r.load({str(file)!r})\nexcept Exception as e: print(type(e).__name__)"
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert result.stdout.strip() == "UnsafeFileError"
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize("legacy", [False, True])
+def test_a_pickled_module_is_refused_with_its_class(tmp_path: Path, legacy: bool) -> None:
+    (write_legacy if legacy else write_zip)(nn.Linear(4, 3), tmp_path / "module.pt")
+    with pytest.raises(UnsafeFileError, match=r"torch\.nn\.modules\.linear\.Linear"):
+        load(tmp_path / "module.pt")
+
+
+def test_a_checkpoint_with_other_objects_is_refused(tmp_path: Path) -> None:
+    torch.save({"state_dict": nn.Linear(4, 3).state_dict(), "accuracy": np.float64(0.5)}, tmp_path / "numpy.pt")
+    with pytest.raises(UnsafeFileError, match="numpy"):
+        load(tmp_path / "numpy.pt", arch=ARCH)
+
+
+def test_torchscript_is_refused(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.jit.trace(nn.Linear(4, 3), torch.zeros(1, 4)).save(str(tmp_path / "script.pt"))
+    with pytest.raises(UnsafeFileError, match="(?s)archive with code.*a TorchScript archive.*ONNX"):
+        load(tmp_path / "script.pt", arch=ARCH)
+
+
+@pytest.mark.parametrize("content", [b"", b"garbage" * 9, b"PK\x03\x04broken", pickle.dumps({"a": 1}, protocol=4)])
+def test_what_torch_did_not_write_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bad.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"bad\.pt cannot be read"):
+        load(tmp_path / "bad.pt", arch=ARCH)
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
+def test_a_truncated_file_is_refused(model: nn.Module, tmp_path: Path, suffix: str, share: float) -> None:
+    file = tmp_path / f"cut{suffix}"
+    save_file(model.state_dict(), file) if suffix == ".safetensors" else torch.save(model.state_dict(), file)
+    content = file.read_bytes()
+    file.write_bytes(content[: int(share * len(content))])
+    with pytest.raises(InputError, match=f"cut{suffix} cannot be read"):
+        load(file, arch=ARCH)
+
+
+def test_a_safetensors_file_that_declares_more_than_it_holds_is_refused(tmp_path: Path) -> None:
+    header = b'{"fc.weight":{"dtype":"F32","shape":[1000000000000,9],"data_offsets":[0,36000000000000]}}'
+    (tmp_path / "huge.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 64)
+    with pytest.raises(InputError, match=r"huge\.safetensors cannot be read"):
+        load(tmp_path / "huge.safetensors", arch=ARCH)
+
+
+def test_a_tensor_that_only_claims_to_be_huge_is_refused_by_its_shape(tmp_path: Path) -> None:
+    weights = dict(backbones.build(ARCH, classes=CLASSES, seed=0).state_dict())
+    last = list(weights)[-1]
+    weights[last] = torch.zeros(1).expand(10**12)
+    torch.save(weights, tmp_path / "wide.pt")
+    with pytest.raises(InputError, match=r"1000000000000\] instead of"):
+        load(tmp_path / "wide.pt", arch=ARCH)
+
+
+@pytest.mark.parametrize("content", [{}, {"epoch": 3}, [1, 2], {"state_dict": {"a": 1}}, {1: torch.zeros(2)}])
+def test_a_file_without_a_state_dict_is_refused(tmp_path: Path, content: object) -> None:
+    torch.save(content, tmp_path / "other.pt")
+    with pytest.raises(InputError, match=r"other\.pt holds no state dict"):
+        load(tmp_path / "other.pt", arch=ARCH)
+
+
+def test_a_state_dict_that_contains_itself_is_refused(tmp_path: Path) -> None:
+    content: dict[str, Any] = {"epoch": 1}
+    content["state_dict"] = content
+    torch.save(content, tmp_path / "loop.pt")
+    with pytest.raises(InputError, match=r"loop\.pt holds no state dict"):
+        load(tmp_path / "loop.pt", arch=ARCH)
+
+
+def test_names_in_a_message_cannot_steer_the_terminal(tmp_path: Path) -> None:
+    torch.save({"\x1b[2Jfc.weight\nall is well": torch.zeros(2)}, tmp_path / "odd.pt")
+    with pytest.raises(InputError) as caught:
+        load(tmp_path / "odd.pt", arch=ARCH)
+    assert "\x1b" not in str(caught.value)
+    assert "\nall is well" not in str(caught.value)
