@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -104,6 +105,16 @@ def test_the_small_resnet_names_its_parameters_as_torchvision_does() -> None:
     assert {"conv1.weight", "layer1.1.bn2.running_var", "layer4.0.downsample.0.weight", "fc.bias"} <= keys
 
 
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Run tiny batches on one thread: on a busy machine several only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
 @pytest.mark.parametrize("name", ["small-cnn", "small-mlp"])
 def test_the_small_backbones_learn_the_digits(name: str) -> None:
     data = load_digits()

@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
 import torch
 from jaxtyping import Float, Int
@@ -53,19 +52,6 @@ class Recipe:
         ):
             if not fits:
                 raise InputError(f"{name} cannot be used", expected=expected, got=getattr(self, name))
-
-
-class Engine(Protocol):
-    """``K`` heads in training: their current weights and biases, and one more epoch on demand."""
-
-    weight: Float[Tensor, "K C d"]
-    bias: Float[Tensor, "K C"]
-
-    def loss(self) -> Float[Tensor, " K"]:
-        """Return the mean losses of the heads as they are."""
-
-    def epoch(self, orders: Int[Tensor, "K P"]) -> Float[Tensor, " K"]:
-        """Visit the samples of every head in its order, step after step; return the mean losses."""
 
 
 class CompiledEngine:
@@ -196,7 +182,9 @@ def fits_compiled(head: Head, device: torch.device) -> bool:
     return device.type == "cpu" and head.weight.numel() <= COMPILED_LIMIT
 
 
-def make_engine(heads: Sequence[Head], samples: Sequence[Features], labels: Sequence[Labels], recipe: Recipe) -> Engine:
+def make_engine(
+    heads: Sequence[Head], samples: Sequence[Features], labels: Sequence[Labels], recipe: Recipe
+) -> CompiledEngine | BatchedEngine:
     """Set up the training of heads of one shape, each with as many samples, on the samples' device."""
     device, alone = samples[0].device, len(heads) == 1
     weights, biases = [head.weight.to(device) for head in heads], [head.bias.to(device) for head in heads]

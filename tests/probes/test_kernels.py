@@ -4,18 +4,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from reference import sureness as exact_sureness
-from scipy import stats
 
+from reference import sureness as exact_sureness
 from sfra.probes import codes, kernels
 
 Floats = NDArray[Any]
-LAWS = {
-    "gaussian": (codes.GAUSSIAN, stats.norm()),
-    "uniform": (codes.UNIFORM, stats.uniform(-math.sqrt(3), 2 * math.sqrt(3))),
-    "laplace": (codes.LAPLACE, stats.laplace(0, math.sqrt(0.5))),
-    "abs-gaussian": (codes.ABS_GAUSSIAN, stats.halfnorm()),
-}
 SCORES = {"softmax": codes.SOFTMAX, "entropy": codes.ENTROPY, "energy": codes.ENERGY}
 
 
@@ -81,72 +74,13 @@ def test_normals_are_the_float64_box_muller_of_the_same_words() -> None:
 def test_extreme_words_give_finite_numbers_of_the_right_size() -> None:
     words = np.array([0, 1, 2**24, 2**31 - 2, 2**31 - 1], np.int32)
     floats, out = np.empty((4, 5), np.float32), np.empty(5, np.float32)
-    kernels._negative_log(words, floats, out)
+    kernels._negative_log(words, floats, out)  # type: ignore[no-untyped-call]
     np.testing.assert_allclose(out, -np.log((words.astype(np.float64) + 0.5) * 2.0**-31), atol=2e-6)
     angles = np.array([-(2**31), -(2**30), 0, 2**30, 2**31 - 1], np.int32)
     first, second = np.empty(5, np.float32), np.empty(5, np.float32)
     kernels._box_muller(np.full(5, 0.5, np.float32), angles, first, second)
     np.testing.assert_allclose(first, [-1, 0, 1, 0, -1], atol=1e-6)
     np.testing.assert_allclose(second, [0, -1, 0, 1, 0], atol=1e-6)
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_a_million_draws_follow_their_law(name: str) -> None:
-    code, law = LAWS[name]
-    values = draws(np.arange(131_072), 8, proposal=code).astype(np.float64)
-    flat = values.ravel()
-    assert stats.kstest(flat, law.cdf).pvalue > 1e-3
-    for power in (1, 2, 3, 4):
-        spread = math.sqrt(law.moment(2 * power) - law.moment(power) ** 2) / math.sqrt(flat.size)
-        assert abs((flat**power).mean() - law.moment(power)) < 4.5 * spread
-    for column in values.T:
-        assert stats.kstest(column, law.cdf).pvalue > 1e-4
-
-
-def test_a_rectified_draw_is_zero_half_the_time_and_half_normal_otherwise() -> None:
-    values = draws(np.arange(262_144), 4, proposal=codes.RELU_GAUSSIAN).astype(np.float64)
-    assert values.min() == 0
-    zeros = int((values == 0).sum())
-    assert stats.binomtest(zeros, values.size).pvalue > 1e-3
-    assert stats.kstest(values[values > 0], stats.halfnorm.cdf).pvalue > 1e-3
-
-
-def test_the_law_test_would_notice_a_variance_one_percent_off() -> None:
-    values = draws(np.arange(131_072), 8).astype(np.float64).ravel()
-    assert stats.kstest(1.005 * values, stats.norm.cdf).pvalue < 1e-3
-
-
-def test_the_tails_of_a_normal_are_not_cut_short() -> None:
-    values = np.abs(draws(np.arange(1_000_000), 8).astype(np.float64))
-    for bound in (4.0, 4.8):
-        expected = values.size * 2 * stats.norm.sf(bound)
-        assert abs(int((values > bound).sum()) - expected) < 4.5 * math.sqrt(expected)
-
-
-@pytest.mark.parametrize("code", [codes.GAUSSIAN, codes.UNIFORM, codes.LAPLACE])
-def test_coordinates_indices_streams_and_seeds_are_uncorrelated(code: int) -> None:
-    n, r = 65_536, 10
-    indices = np.arange(n)
-    groups = [
-        draws(indices, r, proposal=code),
-        draws(indices, r, proposal=code, stream=1),
-        draws(indices, r, proposal=code, seed=8),
-        draws(indices, r, proposal=code, seed=7 + 2**32),
-        draws(indices + 1, r, proposal=code),
-        draws(indices + 2**32, r, proposal=code),
-    ]
-    columns = np.concatenate(groups, axis=1).astype(np.float64)
-    off_diagonal = ~np.eye(columns.shape[1], dtype=bool)
-    for view in (columns, np.abs(columns), columns**2):
-        correlation = np.corrcoef(view.T)[off_diagonal]
-        assert np.abs(correlation).max() < 5.5 / math.sqrt(n)
-
-
-def test_two_coordinates_of_one_box_muller_pair_are_independent() -> None:
-    pair = draws(np.arange(400_000), 2).astype(np.float64)
-    cells = np.floor(stats.norm.cdf(pair) * 16).astype(int).clip(0, 15)
-    counts = np.bincount(cells[:, 0] * 16 + cells[:, 1], minlength=256)
-    assert stats.chisquare(counts).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("code", range(5))
@@ -224,9 +158,8 @@ def awkward_logits() -> Floats:
     """Columns of logits: ordinary, tiny and huge norms, narrow and wide gaps, exact ties, far losers."""
     rng = np.random.default_rng(4)
     columns = [rng.standard_normal((7, 200)) * scale for scale in (1e-6, 1e-3, 1.0, 30.0, 1e4, 1e15, 1e30)]
-    for gap in (0.0, 1e-7, 1e-3, 1.0, 50.0, 200.0, 1e6):
-        for far in (0.0, 1.0, 60.0, 300.0):
-            columns.append(np.array([[gap, 0.0, *(-far for _ in range(5))]]).T)
+    gaps, far = np.meshgrid([0.0, 1e-7, 1e-3, 1.0, 50.0, 200.0, 1e6], [0.0, 1.0, 60.0, 300.0])
+    columns.append(np.stack([gaps.ravel(), 0 * gaps.ravel(), *(-far.ravel() for _ in range(5))]))
     return np.concatenate(columns, axis=1).astype(np.float32)
 
 
@@ -261,17 +194,21 @@ def test_distinct_gaps_never_tie_and_never_change_places(score: str) -> None:
     logits = np.stack([gaps, 0 * gaps, 0 * gaps - 90, 0 * gaps - 95]).astype(np.float32)
     assert np.all(np.diff(logits[0]) > 0)
     scores = kernel_sureness(logits, score).astype(np.float64)
-    if score != "softmax":  # log 2 plus a gap below its own resolution cannot differ
-        scores = scores[39:]
-    assert np.all(np.diff(scores) > 0)
+    seen = {"softmax": 0.0, "energy": 1e-5, "entropy": 2e-3}[score]  # the entropy is flat around its maximum
+    assert np.all(np.diff(scores[gaps >= seen]) > 0)
+
+
+def small_head() -> tuple[Floats, Floats]:
+    rng = np.random.default_rng(1)
+    A = np.eye(6, 5) + 0.2 * rng.standard_normal((6, 5))
+    return A.astype(np.float32), (0.2 * rng.standard_normal(6)).astype(np.float32)
 
 
 def scan(
     start: int, stop: int, *, width: int = 128, score: str = "softmax", limits: tuple[Floats, Floats] | None = None
 ) -> tuple[Floats, dict[int, tuple[int, float, int]]]:
     """Counts per class and, for each emitted index, its label, score and rank."""
-    rng = np.random.default_rng(1)
-    A, b = rng.standard_normal((6, 5)).astype(np.float32), rng.standard_normal(6).astype(np.float32)
+    A, b = small_head()
     high, low = limits or (np.full(6, -np.inf, np.float32), np.full(6, np.inf, np.float32))
     n, counts = stop - start, np.zeros(6, np.int64)
     offset, label, rank = (np.empty(n, np.int32) for _ in range(3))
@@ -285,8 +222,7 @@ def scan(
 
 def test_a_scan_labels_scores_and_ranks_every_draw_as_float64_does() -> None:
     counts, emitted = scan(0, 3000)
-    rng = np.random.default_rng(1)
-    A, b = rng.standard_normal((6, 5)).astype(np.float32), rng.standard_normal(6).astype(np.float32)
+    A, b = small_head()
     logits = draws(np.arange(3000), 5).astype(np.float64) @ A.T.astype(np.float64) + b
     assert list(emitted) == list(range(3000))
     labels = np.array([emitted[i][0] for i in range(3000)])
@@ -313,5 +249,7 @@ def test_limits_hide_a_draw_exactly_when_it_lies_between_them(score: str) -> Non
     low = np.array([np.sort(v)[4] for v in values], np.float32)
     again, emitted = scan(0, 4000, score=score, limits=(high, low))
     np.testing.assert_array_equal(counts, again)
-    assert emitted == {i: found for i, found in whole.items() if found[1] >= high[found[0]] or found[1] <= low[found[0]]}
+    assert emitted == {
+        i: found for i, found in whole.items() if found[1] >= high[found[0]] or found[1] <= low[found[0]]
+    }
     assert len(emitted) == 6 * 10

@@ -76,7 +76,7 @@ def _last_height(weights: Mapping[str, Tensor]) -> int:
     shapes = [tuple(tensor.shape) for tensor in reversed(list(weights.values()))]
     matrices = [shape[0] for shape in shapes if len(shape) == 2]
     pointwise = [shape[0] for shape in shapes if len(shape) == 4 and shape[2:] == (1, 1)]
-    return max(1, *(matrices + pointwise)[:1])
+    return max(1, next(iter(matrices + pointwise), 1))
 
 
 def _reshaped(own: Mapping[str, Tensor], weights: Mapping[str, Tensor]) -> list[str]:

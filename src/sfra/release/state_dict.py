@@ -58,7 +58,9 @@ def load_state_dict(
 def read_state_dict(file: Path) -> dict[str, Tensor]:
     """Read the tensors of a ``.safetensors``, ``.pt`` or ``.pth`` file; nothing in it is ever executed."""
     content = read_arrays(file) if file.suffix == ".safetensors" else _read_torch(file)
-    return strip(_unnest(content, file.name))
+    weights = _unnest(content, file.name)
+    _check_backed(weights, file.name)
+    return strip(weights)
 
 
 def strip(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
@@ -90,6 +92,19 @@ def _unnest(content: object, name: str) -> Mapping[str, Tensor]:
         expected=f"names with tensors, at the top or under one of {', '.join(NESTS)}",
         got=one_line(found, 120),
     )
+
+
+def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
+    """Refuse tensors whose shape claims more numbers than the file holds for them."""
+    for key, tensor in weights.items():
+        dense = tensor.layout is torch.strided and not tensor.is_quantized
+        if not dense or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            raise InputError(
+                f"{name} holds a tensor that is not plain numbers",
+                expected="dense tensors, with every element in the file",
+                got=one_line(f"{key}: {list(tensor.shape)}, {tensor.layout}", 120),
+                do="save it again from a dense, contiguous copy",
+            )
 
 
 def _read_torch(file: Path) -> object:

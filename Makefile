@@ -1,0 +1,48 @@
+# Everything sets itself up: a virtual environment in .venv, with the tested versions of constraints.txt.
+PYTHON ?= $(shell command -v python3.11 || command -v python3)
+VENV   := .venv
+BIN    := $(VENV)/bin
+PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+JOBS   ?= auto
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test lint types examples check benchmarks clean
+
+help:            ## List what can be made
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
+
+$(VENV)/bin/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e ".[demo]"
+	@touch $@
+
+$(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
+	$(PIP) -e ".[dev]"
+	@touch $@ $(VENV)/.demo
+
+demo: $(VENV)/.demo  ## Run the whole story on embedded real data
+	$(BIN)/sfra demo --out demo-out
+
+test: $(VENV)/.dev  ## Run all tests
+	$(BIN)/python -m pytest -n $(JOBS)
+
+lint: $(VENV)/.dev  ## Check style, docstrings and formatting
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: $(VENV)/.dev  ## Check types, strictly, in src and tests
+	$(BIN)/mypy
+
+examples: $(VENV)/.dev  ## Run every example
+	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
+
+check: test lint types examples  ## All of the above
+
+benchmarks: $(VENV)/.dev  ## Measure speed and memory against the plain reference
+	$(BIN)/python benchmarks/probes.py
+	$(BIN)/python benchmarks/relearn.py
+
+clean:           ## Remove the environment and what was built
+	rm -rf $(VENV) build dist demo-out .pytest_cache .mypy_cache .ruff_cache
