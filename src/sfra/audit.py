@@ -70,7 +70,7 @@ def audit(
 
     test, held = load_parts(data, validation)
     release = load(model, arch=arch, device=config.device)
-    classes = forget_classes(forget, release.class_names or (test and test.class_names))
+    classes = forget_classes(forget, release.class_names or (test.class_names if test is not None else None))
     subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
     evidence = _gather(subject, classes, config, tell)
     if reference is None:

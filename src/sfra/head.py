@@ -52,9 +52,7 @@ class Head:
             )
         b = torch.zeros(W.shape[0]) if bias is None else _float_copy(bias, "bias")
         if b.shape != (W.shape[0],):
-            raise InputError(
-                "weight and bias disagree", expected=f"bias of shape [{W.shape[0]}]", got=list(b.shape)
-            )
+            raise InputError("weight and bias disagree", expected=f"bias of shape [{W.shape[0]}]", got=list(b.shape))
         object.__setattr__(self, "weight", W)
         object.__setattr__(self, "bias", b)
 
@@ -143,9 +141,7 @@ def _float_copy(values: ArrayLike | Tensor, name: str) -> Tensor:
         raw = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
         copy = raw.detach().to("cpu", torch.float32, copy=True).contiguous()
     except (TypeError, ValueError, RuntimeError) as problem:
-        raise InputError(
-            f"the head's {name} is not numeric", expected="an array of numbers", got=problem
-        ) from None
+        raise InputError(f"the head's {name} is not numeric", expected="an array of numbers", got=problem) from None
     bad = int((~torch.isfinite(copy)).sum())
     if bad:
         raise InputError(

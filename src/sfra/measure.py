@@ -9,7 +9,7 @@ import torch
 
 from sfra.data import FeatureSet
 from sfra.evaluate import RULES, Trace, evaluate, select
-from sfra.metrics import mean_and_std, relearning_score, rs_at_budget
+from sfra.metrics import mean_and_std, relearning_score, rs_at_budget, wilson_interval
 from sfra.runs import Run, Setting
 
 
@@ -60,6 +60,15 @@ class Outcome:
     forget_after: float
     epochs: tuple[int, ...]
     """Epoch of each seed."""
+    forget_count: int
+    """Forget samples that were measured on."""
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """Carry the 95 % Wilson interval of the forget accuracy after over to RS, the other accuracies held."""
+        ends = wilson_interval(round(self.forget_after * self.forget_count), self.forget_count)
+        low, high = (relearning_score(self.retain_before, self.retain_after, self.forget_before, end) for end in ends)
+        return min(low, self.rs), max(high, self.rs)
 
 
 def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Split:
@@ -131,6 +140,7 @@ def _outcome(setting: Setting, rule: str, measured: Sequence[Measured]) -> Outco
         forget_before=forget_before,
         forget_after=forget_after,
         epochs=tuple(epoch for epoch, _ in found),
+        forget_count=found[0][1].forget_count,
     )
 
 

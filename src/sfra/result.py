@@ -31,6 +31,8 @@ class AuditReport:
     """RS at the ends of the 95 % Wilson interval of the forget accuracy after, retain accuracy held."""
     delta_rs: float | None
     """RS minus the reference's RS in the same audit."""
+    delta_rs_interval: tuple[float, float] | None
+    """95 % interval of ΔRS from the sampling errors of the two forget accuracies."""
     reference_rs: float | None
     scale: str
     rule: str
@@ -77,7 +79,8 @@ class AuditReport:
         """Return the content of ``audit.json``."""
         plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "relearned_head"}
         plain["findings"] = [finding.to_dict() for finding in self.findings]
-        plain["rs_interval"] = None if self.rs_interval is None else list(self.rs_interval)
+        for name in ("rs_interval", "delta_rs_interval"):
+            plain[name] = None if plain[name] is None else list(plain[name])
         return {"schema": SCHEMA, "verdict": self.verdict, "statement": self.statement} | plain
 
     def to_json(self) -> str:

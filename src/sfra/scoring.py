@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,7 +15,7 @@ from sfra.conclude import conclude
 from sfra.config import AuditConfig
 from sfra.evaluate import confusion
 from sfra.measure import Measured, Outcome, budgets, outcomes
-from sfra.metrics import degenerate_floor, is_relearned, relearning_score, wilson_interval
+from sfra.metrics import degenerate_floor, is_relearned
 from sfra.result import AuditReport
 from sfra.runs import Run
 from sfra.scale import SWEEP, scale_curve
@@ -52,11 +53,23 @@ class Scored:
         return None if self.reference is None else self.model.rs - self.reference.rs
 
     @property
+    def delta_rs_interval(self) -> tuple[float, float] | None:
+        """95 % interval of ΔRS from the two intervals of RS (Newcombe's hybrid score method)."""
+        if self.reference is None:
+            return None
+        rs, other = self.model.rs, self.reference.rs
+        (low, high), (other_low, other_high) = self.model.interval, self.reference.interval
+        return rs - other - math.hypot(rs - low, other_high - other), rs - other + math.hypot(
+            high - rs, other - other_low
+        )
+
+    @property
     def reading(self) -> Reading:
         """The numbers that a verdict rests on."""
         return Reading(
             rs=self.model.rs,
             delta_rs=self.delta_rs,
+            delta_rs_low=None if self.delta_rs_interval is None else self.delta_rs_interval[0],
             retain_before=self.model.retain_before,
             retain_after=self.model.retain_after,
         )
@@ -74,6 +87,10 @@ class Scored:
             "rs_seeds": list(model.rs_seeds),
             "delta_rs": self.delta_rs,
             "reference_rs": None if reference is None else reference.rs,
+            "reference_retain_before": None if reference is None else reference.retain_before,
+            "reference_retain_after": None if reference is None else reference.retain_after,
+            "reference_forget_before": None if reference is None else reference.forget_before,
+            "reference_forget_after": None if reference is None else reference.forget_after,
             "retain_before": model.retain_before,
             "retain_after": model.retain_after,
             "forget_before": model.forget_before,
@@ -98,17 +115,18 @@ def score(
     outcome = head.model if head else None
     return AuditReport(
         verdict=verdict(head.reading if head else None),
-        rs=outcome and outcome.rs,
-        rs_std=outcome and outcome.rs_std,
-        rs_interval=_interval(evidence, outcome),
+        rs=outcome.rs if outcome else None,
+        rs_std=outcome.rs_std if outcome else None,
+        rs_interval=outcome.interval if outcome else None,
         delta_rs=head.delta_rs if head else None,
+        delta_rs_interval=head.delta_rs_interval if head else None,
         reference_rs=head.reference.rs if head and head.reference else None,
         scale=first.setting.scale,
         rule=RULE,
         variant=first.setting.variant,
         floor=degenerate_floor(outcome.retain_before) if outcome else None,
-        retain=_before_after(outcome and outcome.retain_before, outcome and outcome.retain_after),
-        forget=_before_after(outcome and outcome.forget_before, outcome and outcome.forget_after),
+        retain=_before_after(outcome, "retain"),
+        forget=_before_after(outcome, "forget"),
         rs_at=budgets(evidence.measured, first.setting, config.budgets) if evidence.measured else {},
         relearned=_relearned(outcome, config),
         findings=conclude(evidence, control, rows, forget, config),
@@ -141,20 +159,8 @@ def _pair(model: Sequence[Outcome], reference: Sequence[Outcome]) -> list[Scored
     return [Scored(model=outcome, reference=twin(outcome)) for outcome in model]
 
 
-def _before_after(before: float | None, after: float | None) -> dict[str, float | None]:
-    return {"before": before, "after": after}
-
-
-def _interval(evidence: Evidence, outcome: Outcome | None) -> tuple[float, float] | None:
-    """Carry the sampling error of the forget accuracy over to RS."""
-    if outcome is None or not evidence.measured:
-        return None
-    total = evidence.measured[0].test.forget_count
-    ends = wilson_interval(round(outcome.forget_after * total), total)
-    low, high = (
-        relearning_score(outcome.retain_before, outcome.retain_after, outcome.forget_before, end) for end in ends
-    )
-    return low, high
+def _before_after(outcome: Outcome | None, which: str) -> dict[str, float | None]:
+    return {when: getattr(outcome, f"{which}_{when}", None) for when in ("before", "after")}
 
 
 def _relearned(outcome: Outcome | None, config: AuditConfig) -> bool | None:
@@ -195,7 +201,7 @@ def _sweep(rows: Sequence[Scored]) -> dict[str, Any]:
 
 
 def _curves(who: str, evidence: Evidence) -> list[dict[str, Any]]:
-    measured = evidence.measured or [None] * len(evidence.runs)
+    measured: Sequence[Measured | None] = evidence.measured or [None] * len(evidence.runs)
     return [
         {
             "subject": who,

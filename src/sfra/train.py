@@ -59,13 +59,9 @@ class TensorData:
         integers = not (self.labels.is_floating_point() or self.labels.dtype == torch.bool)
         if self.labels.ndim != 1 or not integers or (len(self.labels) and int(self.labels.min()) < 0):
             got = f"{self.labels.dtype} of shape {list(self.labels.shape)}"
-            raise InputError(
-                "the labels are not class indices", expected="integers from 0, shape [n]", got=got
-            )
+            raise InputError("the labels are not class indices", expected="integers from 0, shape [n]", got=got)
         if len(self.images) != len(self.labels):
-            raise InputError(
-                "images and labels disagree", expected=f"{len(self.images)} labels", got=len(self.labels)
-            )
+            raise InputError("images and labels disagree", expected=f"{len(self.images)} labels", got=len(self.labels))
 
     def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
         """Read the images at these positions."""
@@ -157,9 +153,7 @@ def train(
         got = f"{len(data.labels)} samples, {epochs} epochs, batches of {batch_size}"
         raise InputError("there is nothing to train on", expected="at least 1 of each", got=got)
     student = copy.deepcopy(model).to(place).train()
-    optimizer = torch.optim.SGD(
-        student.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay
-    )
+    optimizer = torch.optim.SGD(student.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
     with seeded(seed, place) as generator:
         cycle = OneCycleLR(
             optimizer,

@@ -14,6 +14,7 @@ RETAIN_LIMIT = 0.10
 
 VERDICTS = {
     "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
+    "inconclusive": "The class comes back somewhat more than in a model that never saw it, within sampling error.",
     "generic": "The class comes back no more than in a model that never saw it: no evidence of residual memory.",
     "not-recovered": "The class did not come back in this audit. That is no proof of erasure.",
     "degenerate": "Relearning broke the retain classes: this score shows no recovery, read RS at a retain budget.",
@@ -29,6 +30,8 @@ class Reading:
 
     rs: float
     delta_rs: float | None
+    delta_rs_low: float | None
+    """Lower end of the 95 % interval of ΔRS."""
     retain_before: float
     retain_after: float
 
@@ -36,7 +39,7 @@ class Reading:
 def verdict(reading: Reading | None) -> str:
     """Name what the numbers allow one to say; a key of ``VERDICTS``.
 
-    >>> verdict(Reading(rs=0.9, delta_rs=0.8, retain_before=0.95, retain_after=0.94))
+    >>> verdict(Reading(rs=0.9, delta_rs=0.8, delta_rs_low=0.7, retain_before=0.95, retain_after=0.94))
     'recovered'
     """
     if reading is None:
@@ -47,4 +50,6 @@ def verdict(reading: Reading | None) -> str:
         return "not-recovered"
     if reading.delta_rs is None:
         return "no-reference"
-    return "recovered" if reading.delta_rs > DELTA + TOLERANCE else "generic"
+    if reading.delta_rs <= DELTA + TOLERANCE:
+        return "generic"
+    return "recovered" if (reading.delta_rs_low or 0.0) > 0.0 else "inconclusive"

@@ -1,6 +1,7 @@
 """The draws themselves: their laws, and the independence of everything that must be independent."""
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from scipy import stats
 from sfra.probes import codes, kernels
 
 Floats = NDArray[Any]
-LAWS = {
+LAWS: dict[str, tuple[int, Any, Callable[[int], float]]] = {
     "gaussian": (codes.GAUSSIAN, stats.norm(), lambda k: 2 ** (k / 2) * math.gamma((k + 1) / 2) / math.sqrt(math.pi)),
     "uniform": (codes.UNIFORM, stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)), lambda k: 3 ** (k / 2) / (k + 1)),
     "laplace": (codes.LAPLACE, stats.laplace(0, math.sqrt(0.5)), lambda k: math.factorial(k) * 0.5 ** (k / 2)),

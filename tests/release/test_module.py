@@ -364,12 +364,12 @@ def test_buffers_that_a_forward_pass_changes_are_put_back() -> None:
     class Counting(ResNetLike):
         def __init__(self) -> None:
             super().__init__()
-            self.register_buffer("calls", torch.zeros(()))
-            self.register_buffer("replaced", torch.zeros(()))
+            self.calls = nn.Buffer(torch.zeros(()))
+            self.replaced = nn.Buffer(torch.zeros(()))
 
         def forward(self, x: Tensor) -> Any:
-            self.calls += 1
-            self.replaced = self.replaced + 1
+            self.calls.add_(1)
+            self.replaced = self.replaced + 1  # type: ignore[assignment]
             return super().forward(x)
 
     model = Counting()

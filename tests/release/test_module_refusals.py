@@ -130,7 +130,7 @@ def test_logits_masked_with_infinity_are_refused() -> None:
 def test_torchscript_is_refused(deep: bool) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        scripted = torch.jit.trace(Net(), IMAGES)
+        scripted = torch.jit.trace(Net(), IMAGES)  # type: ignore[no-untyped-call]
     model = nn.Sequential(scripted) if deep else scripted
     with pytest.raises(InputError, match="a TorchScript module cannot be watched") as caught:
         load(model, example=IMAGES)
@@ -202,6 +202,26 @@ def test_parameters_without_values_are_refused() -> None:
         load(hollow, example=IMAGES)
 
 
+def test_a_map_that_was_one_pixel_in_the_example_must_stay_one() -> None:
+    class MaxPooled(nn.Module):
+        """Linear on one pixel only: the maximum over several is not."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv, self.head = nn.Conv2d(1, D, 4), nn.Conv2d(D, C, 1)
+
+        def forward(self, x: Tensor) -> Any:
+            return self.head(self.conv(x)).amax(dim=(2, 3))
+
+    release = load(MaxPooled(), example=IMAGES)
+    assert release.encoder is not None
+    assert release.encoder(IMAGES).shape == (4, D)
+    with pytest.raises(InputError, match=r"(?s)several positions.*example="):
+        release.encoder(torch.zeros(2, 1, 8, 8))
+    with pytest.raises(InputError, match="no linear layer"):
+        load(MaxPooled(), example=torch.randn(2, 1, 8, 8))
+
+
 def test_images_that_do_not_fit_are_refused() -> None:
     release = load(Net(), example=IMAGES)
     assert release.encoder is not None
@@ -230,7 +250,7 @@ def test_a_model_that_was_changed_after_loading_is_noticed() -> None:
     release = load(model, example=IMAGES)
     assert release.encoder is not None
     with torch.no_grad():
-        model.fc.bias += 1
+        model.fc.bias.add_(1)
     with pytest.raises(InputError, match="load the model again if you changed it"):
         release.encoder(IMAGES)
 

@@ -125,11 +125,11 @@ def test_a_factory_of_any_package_can_be_named(tmp_path: Path, monkeypatch: pyte
         "own_models:Zoo.net?classes=4": "cannot be called with these arguments",
         "own_models:Zoo.nets": "there is no own_models:Zoo.nets",
         "own_models:number": "own_models:number does not build a model",
-        "own_models:Zoo.net?num_classes=5&width=9&bias=0": r"1 of another shape \(3.weight \[4, 9\] instead of \[5, 9\]\)",
+        "own_models:Zoo.net?num_classes=5&width=9&bias=0": r"1 of another shape \(3.weight \[4, 9\] instead",
     }.items():
         with pytest.raises(InputError, match=message):
             load(tmp_path / "own.pt", arch=arch)
-    with pytest.raises(MissingPackageError, match="(?s)cannot be imported.*pip install no_such_package"):
+    with pytest.raises(MissingPackageError, match=r"(?s)cannot be imported.*pip install no_such_package"):
         load(tmp_path / "own.pt", arch="no_such_package.models:net")
 
 
@@ -245,8 +245,9 @@ def test_a_checkpoint_with_other_objects_is_refused(tmp_path: Path) -> None:
 def test_torchscript_is_refused(tmp_path: Path) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        torch.jit.trace(nn.Linear(4, 3), torch.zeros(1, 4)).save(str(tmp_path / "script.pt"))
-    with pytest.raises(UnsafeFileError, match="(?s)archive with code.*a TorchScript archive.*ONNX"):
+        scripted = torch.jit.trace(nn.Linear(4, 3), torch.zeros(1, 4))  # type: ignore[no-untyped-call]
+        scripted.save(str(tmp_path / "script.pt"))
+    with pytest.raises(UnsafeFileError, match=r"(?s)archive with code.*a TorchScript archive.*ONNX"):
         load(tmp_path / "script.pt", arch=ARCH)
 
 

@@ -47,8 +47,8 @@ def product(left, first, right, start, stop, n, out):
 
 @kernel
 @no_type_check
-def _all_blocks(left, right, out):
-    """Fill ``out = left @ right``, block of rows by block of rows."""
+def fill_product(left, right, out):
+    """Set ``out = left @ right``, block of rows by block of rows; all three are padded."""
     for first in range(0, left.shape[0], BLOCK):
         product(left, first, right, 0, left.shape[1], right.shape[1], out[first : first + BLOCK])
 
@@ -69,7 +69,7 @@ def multiply(left: Float[ndarray, "m r"], right: Float[ndarray, "r n"]) -> Float
     """
     padded = pad(left, BLOCK, 4)
     out = np.empty((padded.shape[0], right.shape[1]))
-    _all_blocks(padded, pad(right, 4, 1), out)
+    fill_product(padded, pad(right, 4, 1), out)
     return out[: left.shape[0]]
 
 

@@ -37,7 +37,7 @@ def _mix(word):
 
 @kernel
 @no_type_check
-def open_stream(seed, index):
+def seed_stream(seed, index):
     """Return the state of stream ``index`` of ``seed``."""
     word = _mix(np.uint64(seed) + _WEYL) + np.uint64(index) * _SPREAD
     state = np.empty(4, np.uint64)

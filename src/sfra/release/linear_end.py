@@ -9,17 +9,31 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sfra.errors import InputError
 from sfra.types import Bias, Features, Logits, Weight
 
 Positions = Float[Tensor, "n t d"]
 """Inputs of a linear map: ``t`` tokens or pixels of each of ``n`` samples (``t = 1`` once pooled)."""
 
+
+def _only(positions: Positions) -> Features:
+    if positions.shape[1] != 1:
+        raise InputError(
+            "the head meets several positions of each image, and only one when the model was loaded",
+            expected="1 position",
+            got=positions.shape[1],
+            do="pass example=, images of the size that you evaluate",
+        )
+    return positions[:, 0]
+
+
 PICKS: dict[str, Callable[[Positions], Features]] = {
+    "only": _only,
     "mean": lambda positions: positions.mean(dim=1),
     "first": lambda positions: positions[:, 0],
     "last": lambda positions: positions[:, -1],
 }
-"""Ways from several positions to one feature vector that commute with a linear map."""
+"""Ways from positions to one feature vector that commute with a linear map."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,8 +60,8 @@ def explain(call: LinearCall, output: Logits) -> str | None:
     unit = max(_epsilon(call.weight), _epsilon(call.positions), _epsilon(output))
     W, target, positions = (tensor.cpu().double() for tensor in (call.weight, output, call.positions))
     b = torch.zeros(len(W), device="cpu").double() if call.bias is None else call.bias.cpu().double()
-    for name, pick in PICKS.items():
-        z = pick(positions)
+    for name in ["only"] if positions.shape[1] == 1 else ["mean", "first", "last"]:
+        z = PICKS[name](positions)
         bound = z.abs() @ W.abs().T + b.abs()
         slack = max(2e-4, 2 * unit) * bound.amax(dim=1, keepdim=True) + 1e-9
         pairs = _readings(z @ W.T + b, target)

@@ -16,7 +16,6 @@ import torch
 from torch import Tensor
 
 from sfra.errors import InputError
-from sfra.head import Head
 from sfra.release.base import Release, clean_names, one_line, require
 from sfra.release.examples import LARGEST, USUAL_SHAPES, noise, two_rows
 from sfra.release.linear_end import PICKS, LinearCall, Positions, explain
@@ -47,7 +46,7 @@ class OnnxEncoder:
     """Where the head is."""
     tap: str
     """Name of the graph output that was added to read the features."""
-    pick: str = "mean"
+    pick: str = "only"
     """How several positions become one feature vector (a name of ``PICKS``)."""
 
     def __call__(self, images: Tensor) -> Features:
@@ -95,7 +94,7 @@ def load_onnx(file: Path, *, example: Tensor | None = None) -> Release:
         for end, tap in zip(ends, taps, strict=True)
     ]
     encoder = _choose(encoders, [two_rows(example)] if example is not None else _batches(shape))
-    head = Head(encoder.end.weight, encoder.end.bias)
+    head = encoder.end.head
     return Release(
         head=head,
         encoder=encoder,
@@ -117,9 +116,10 @@ def _input(model: Any) -> tuple[str, np.dtype[Any], Declared]:
         )
     kind = inputs[0].type.tensor_type
     dtype = np.dtype(require("onnx", extra="onnx").helper.tensor_dtype_to_np_dtype(kind.elem_type))
-    if not kind.HasField("shape"):
-        return inputs[0].name, dtype, None
-    return inputs[0].name, dtype, tuple(d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim)
+    shape = tuple(d.dim_value if d.dim_value > 0 else None for d in kind.shape.dim)
+    if shape and (shape[0] or 1) > MOST_ROWS:
+        raise InputError("the model's batch size makes no sense", expected=f"at most {MOST_ROWS} images", got=shape[0])
+    return inputs[0].name, dtype, shape if kind.HasField("shape") else None
 
 
 def _ends(model: Any) -> list[LinearEnd]:
@@ -160,7 +160,7 @@ def _batches(shape: Declared) -> Iterator[Tensor]:
         agrees = dims is None or (
             len(dims) == len(usual) and all(d in (None, u) for d, u in zip(dims, usual, strict=True))
         )
-        if agrees and math.prod(usual) <= LARGEST and (shape is None or (shape[0] or 1) <= MOST_ROWS):
+        if agrees and math.prod(usual) <= LARGEST:
             yield noise((2, *usual))
 
 
@@ -181,7 +181,8 @@ def _choose(encoders: list[OnnxEncoder], batches: Iterable[Tensor]) -> OnnxEncod
 
 
 def _pick(encoder: OnnxEncoder, positions: Positions, output: Tensor) -> str | None:
-    return explain(LinearCall(positions=positions, weight=encoder.end.weight, bias=encoder.end.bias), output)
+    head = encoder.end.head
+    return explain(LinearCall(positions=positions, weight=head.weight, bias=head.bias), output)
 
 
 def _only(found: list[OnnxEncoder], encoders: list[OnnxEncoder]) -> OnnxEncoder:

@@ -63,7 +63,7 @@ def evaluator(model: Any) -> Callable[[str], NDArray[Any]]:
 
     def evaluate(name: str) -> NDArray[Any]:
         if name in initial:
-            return np.asarray(onnx.numpy_helper.to_array(initial[name]), dtype=np.float64)
+            return _array(initial[name])
         needed, waiting = set(), [name]
         while waiting:
             current = waiting.pop()
@@ -88,6 +88,8 @@ def open_session(model: Any) -> Any:
     runtime = require("onnxruntime", extra="onnx")
     options = runtime.SessionOptions()
     options.log_severity_level = 4
+    # Quantised weights are dequantised, as the graph says, and not fused into coarser integer products.
+    options.add_session_config_entry("session.disable_quant_qdq", "1")
     try:
         return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
     except Exception as problem:
@@ -96,6 +98,17 @@ def open_session(model: Any) -> Any:
             expected="a valid ONNX model of standard operations, below 2 GB",
             got=one_line(problem),
             do="export it again, with a newer opset or without custom operations",
+        ) from None
+
+
+def _array(tensor: Any) -> NDArray[Any]:
+    try:
+        return np.asarray(require("onnx", extra="onnx").numpy_helper.to_array(tensor), dtype=np.float64)
+    except (TypeError, ValueError, MemoryError, OverflowError) as problem:
+        raise InputError(
+            "the weights of the head cannot be read",
+            expected="as many numbers as their shape says",
+            got=one_line(f"{tensor.name}: {problem}"),
         ) from None
 
 

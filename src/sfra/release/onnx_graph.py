@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
 from sfra.errors import InputError
+from sfra.head import Head
 from sfra.release.linear_end import Positions
 
 PASSED = {"Softmax", "LogSoftmax", "Identity", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Dropout", "Cast"}
@@ -32,10 +32,8 @@ class LinearEnd:
     """The graph output."""
     features: str
     """The tensor that enters the node."""
-    weight: Tensor
-    """``W``, [C, d]."""
-    bias: Tensor
-    """``b``, [C]."""
+    head: Head
+    """The node's weights."""
     kind: str
     """The node: Gemm, MatMul or Conv."""
     transposed: bool = False
@@ -47,7 +45,7 @@ class LinearEnd:
             features = features.flatten(2).transpose(1, 2)
         elif self.transposed:
             features = features.T
-        return features.reshape(rows, -1, self.weight.shape[1])
+        return features.reshape(rows, -1, self.head.width)
 
 
 def constants(graph: Any) -> set[str]:
@@ -103,8 +101,7 @@ def _end(node: Any, output: str, added: list[str], evaluate: Evaluate) -> Linear
     return LinearEnd(
         output=output,
         features=node.input[0],
-        weight=torch.from_numpy(np.ascontiguousarray(weight, dtype=np.float32)),
-        bias=torch.from_numpy(np.broadcast_to(bias, weight.shape[:1]).astype(np.float32)),
+        head=Head(weight, np.broadcast_to(bias, weight.shape[:1])),
         kind=node.op_type,
         transposed=transposed,
     )

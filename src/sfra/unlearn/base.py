@@ -193,9 +193,7 @@ class StepMethod(UnlearningMethod):
             )
         if self.optimizer == "adam":
             return torch.optim.Adam(weights, lr=self.learning_rate, weight_decay=self.weight_decay)
-        return torch.optim.SGD(
-            weights, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay
-        )
+        return torch.optim.SGD(weights, lr=self.learning_rate, momentum=self.momentum, weight_decay=self.weight_decay)
 
     def _enter_training(self, student: nn.Module) -> None:
         student.train()

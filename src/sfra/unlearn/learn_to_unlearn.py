@@ -56,13 +56,9 @@ class LearnToUnlearn(StepMethod):
 
         def epoch_losses(epoch: int) -> Iterator[Loss]:
             for both, place in task.batches(twins):
-                drop = cross_entropy(
-                    logits(task.student, both[:, 0]), task.forget.labels[place.cpu()].to(task.device)
-                )
+                drop = cross_entropy(logits(task.student, both[:, 0]), task.forget.labels[place.cpu()].to(task.device))
                 keep = cross_entropy(logits(task.student, both[:, 1]), targets[place.cpu()].to(task.device))
-                yield (
-                    -drop + self.adversarial_weight * keep + self.importance_weight * drift(task, importance)
-                )
+                yield (-drop + self.adversarial_weight * keep + self.importance_weight * drift(task, importance))
 
         return epoch_losses
 
@@ -111,9 +107,7 @@ def importances(task: Task) -> dict[str, Tensor]:
         found = torch.autograd.grad(size, list(named.values()), allow_unused=True, materialize_grads=True)
         total = [all_ + part.abs() * len(images) for all_, part in zip(total, found, strict=True)]
     spans = [(part.max() - part.min()).clamp(min=torch.finfo(part.dtype).tiny) for part in total]
-    return {
-        name: 1 - (part - part.min()) / span for name, part, span in zip(named, total, spans, strict=True)
-    }
+    return {name: 1 - (part - part.min()) / span for name, part, span in zip(named, total, spans, strict=True)}
 
 
 def drift(task: Task, importance: dict[str, Tensor]) -> Loss:

@@ -20,9 +20,7 @@ HIDING_BIAS = -15.0
 def mask_head(source: Head, forget: Sequence[int], *, layer: str | None = None) -> Head: ...
 @overload
 def mask_head(source: nn.Module, forget: Sequence[int], *, layer: str | None = None) -> nn.Module: ...
-def mask_head(
-    source: Head | nn.Module, forget: Sequence[int], *, layer: str | None = None
-) -> Head | nn.Module:
+def mask_head(source: Head | nn.Module, forget: Sequence[int], *, layer: str | None = None) -> Head | nn.Module:
     """Hide the forget classes by a zero row and a bias of -15, in a copy of a head or of a whole model.
 
     Everything else stays, so the class is hidden by construction and a sound audit must bring it back.

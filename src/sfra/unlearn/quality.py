@@ -39,9 +39,7 @@ class Quality:
     """See :func:`aus`."""
 
 
-def measure(
-    model: nn.Module, data: Samples, forget: Sequence[int], *, retain_original: float | None = None
-) -> Quality:
+def measure(model: nn.Module, data: Samples, forget: Sequence[int], *, retain_original: float | None = None) -> Quality:
     """Measure a model on a split that holds retain and forget samples.
 
     Args:
@@ -50,7 +48,6 @@ def measure(
         forget: The forget classes.
         retain_original: ``A_r^orig`` on the same split; by default the model is its own original.
     """
-    right = predict(model, data) == data.labels
     gone = torch.isin(data.labels, torch.tensor(sorted(forget)))
     if gone.all() or not gone.any():
         raise InputError(
@@ -58,10 +55,9 @@ def measure(
             expected="samples of the retain classes and of the forget classes",
             got=f"{int((~gone).sum())} retain and {int(gone.sum())} forget samples",
         )
+    right = predict(model, data) == data.labels
     kept, hit = (float(right[part].double().mean()) for part in (~gone, gone))
-    return Quality(
-        retain=kept, forget=hit, aus=aus(kept if retain_original is None else retain_original, kept, hit)
-    )
+    return Quality(retain=kept, forget=hit, aus=aus(kept if retain_original is None else retain_original, kept, hit))
 
 
 @torch.no_grad()

@@ -33,9 +33,7 @@ def register(name: str) -> Callable[[type[M]], type[M]]:
 
     def enter(method: type[M]) -> type[M]:
         if name in _METHODS:
-            raise InputError(
-                "an unlearning method of this name exists", got=f"{name} ({_METHODS[name].__name__})"
-            )
+            raise InputError("an unlearning method of this name exists", got=f"{name} ({_METHODS[name].__name__})")
         method.name = name
         _METHODS[name] = method
         return method
@@ -48,20 +46,24 @@ def names() -> tuple[str, ...]:
     return tuple(sorted(_METHODS))
 
 
-def get(name: str) -> type[UnlearningMethod]:
-    """Find a method; call the result with keyword hyper-parameters.
+def get(name: str) -> Callable[..., UnlearningMethod]:
+    """Find a method's class; call it with keyword hyper-parameters.
 
     >>> get("delete")(learning_rate=1e-2).epochs
     20
     """
-    if name not in _METHODS:
-        raise InputError("there is no such unlearning method", expected=", ".join(names()), got=name)
-    return _METHODS[name]
+    return _find(name)
 
 
 def describe(name: str) -> Description:
     """Describe a method: its summary, the data it reads and its settings."""
-    method = get(name)
+    method = _find(name)
     settings = {field.name: field.default for field in fields(method) if field.default is not MISSING}
     summary = (method.__doc__ or "").strip().splitlines()[0]
     return Description(name=name, summary=summary, needs=method.needs, settings=settings)
+
+
+def _find(name: str) -> type[UnlearningMethod]:
+    if name not in _METHODS:
+        raise InputError("there is no such unlearning method", expected=", ".join(names()), got=name)
+    return _METHODS[name]

@@ -72,7 +72,7 @@ def _trainable(model: nn.Module) -> dict[str, nn.Parameter]:
 @torch.no_grad()
 def _put_back(task: Task, masks: dict[str, Tensor]) -> None:
     """Undo the last step outside the masks, in the weights and in the optimiser's memory of them."""
-    assert task.optimizer is not None  # noqa: S101
+    assert task.optimizer is not None
     start = dict(task.original.named_parameters())
     for name, weight in _trainable(task.student).items():
         weight.copy_(torch.where(masks[name], weight, start[name]))

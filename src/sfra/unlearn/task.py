@@ -48,10 +48,8 @@ class View:
 
     def joined(self, other: View) -> View:
         """Append another view of the same data set."""
-        assert self.samples is other.samples  # noqa: S101
-        return View(
-            self.samples, torch.cat([self.index, other.index]), torch.cat([self.labels, other.labels])
-        )
+        assert self.samples is other.samples
+        return View(self.samples, torch.cat([self.index, other.index]), torch.cat([self.labels, other.labels]))
 
     def sampled(self, share: float, generator: torch.Generator) -> View:
         """Draw a share of the view without replacement, at least one sample."""
@@ -144,9 +142,7 @@ def _reset(model: nn.Module, seed: int) -> nn.Module:
 
 def _check_same_shapes(fresh: nn.Module, original: nn.Module) -> None:
     """Refuse a rebuilt model that is another architecture."""
-    made, wanted = (
-        {name: tuple(value.shape) for name, value in m.state_dict().items()} for m in (fresh, original)
-    )
+    made, wanted = ({name: tuple(value.shape) for name, value in m.state_dict().items()} for m in (fresh, original))
     if made != wanted:
         names = sorted(name for name in made.keys() | wanted.keys() if made.get(name) != wanted.get(name))
         raise InputError(

@@ -1,0 +1,26 @@
+"""The command line: one thin file per command, each calling a public function with the same parameter names.
+
+Nothing heavy is imported before a command really runs, so that ``sfra --help`` answers at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit code.
+
+    0: done. 1: a gate failed. 2: the user can fix it. 70: a defect of this program. 130: interrupted.
+
+    >>> main(["list"])  # doctest: +SKIP
+    """
+    from sfra.cli.app import app
+
+    try:
+        app(args=None if arguments is None else list(arguments), prog_name="sfra")
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else int(end.code is not None)
+    return 0

@@ -1,0 +1,41 @@
+"""The commands of ``sfra``, by name."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from sfra._version import __version__
+from sfra.cli.audit import audit
+from sfra.cli.command import Command
+from sfra.cli.demo import demo
+from sfra.cli.list import list_
+
+EPILOG = "Exit codes: 0 done, 1 a --fail-if gate failed, 2 something to fix (the message says what)."
+
+app = typer.Typer(
+    add_completion=False,
+    epilog=EPILOG,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain help: as readable, and rich need not be imported for it
+)
+app.command("audit", cls=Command)(audit)
+app.command("demo", cls=Command)(demo)
+app.command("list", cls=Command)(list_)
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"sfra {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def sfra(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+    ] = False,
+) -> None:
+    """Audit unlearned classifiers: can the forgotten class be brought back from the released model alone?"""

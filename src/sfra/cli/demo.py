@@ -1,0 +1,34 @@
+"""``sfra demo``: the whole story on embedded real data."""
+
+from __future__ import annotations
+
+from sfra.cli import options as opt
+from sfra.cli.output import check_folder, console, dump, print_json
+from sfra.cli.progress import showing
+
+
+def demo(
+    out: opt.Out = None,
+    json: opt.Json = False,
+    seed: opt.Seed = 0,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
+) -> None:
+    """Train small classifiers, let each forget a class in its own way, and audit them all.
+
+    Everything runs on handwritten digits that come with a package that is already installed: nothing is downloaded.
+    """
+    check_folder(out)
+    with showing(quiet=quiet) as progress:
+        from sfra.demo.story import run_demo
+
+        result = run_demo(out, seed=seed, progress=progress)
+    if json:
+        print_json(dump(result.to_dict()))
+    elif not quiet:
+        from sfra.cli.tables import demo_table
+
+        terminal = console()
+        terminal.print(demo_table(result.rows))
+        if out is not None:
+            terminal.print(f"\nWritten to {out}")

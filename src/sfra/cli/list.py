@@ -1,0 +1,98 @@
+"""``sfra list``: the names that options take, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+
+from sfra.cli.output import console, dump, print_json
+from sfra.errors import InputError
+
+ASSIGNMENTS = {
+    "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
+    "optimal": "the balanced assignment of highest total likelihood; independent of the order of the classes",
+}
+RULES = {
+    "source-free": "the last epoch: no real data has a say (the verdict's rule)",
+    "validation": "the best epoch on a validation split, measured on the rest",
+    "worst-case": "the best epoch on the evaluation data itself: an upper bound",
+}
+SCALES = {
+    "native": "the head as released",
+    "canonical": "rows centred, and the median retain row brought to a fixed norm (default)",
+    "sweep": "canonical, and a curve from half to twice that norm",
+    "NUMBER": "rows centred, and the median retain row brought to this norm",
+}
+
+
+def _registry(module: str) -> dict[str, str]:
+    """Describe the entries of a module with ``names`` and ``get``."""
+    found = import_module(module)
+    return {name: found.get(name).description for name in found.names()}
+
+
+def _backbones() -> dict[str, str]:
+    backbones = import_module("sfra.backbones")
+    return {name: backbones.describe(name) for name in backbones.names()}
+
+
+def _datasets() -> dict[str, str]:
+    found: dict[str, str] = import_module("sfra.data").datasets()
+    return found
+
+
+def _methods() -> dict[str, str]:
+    unlearn = import_module("sfra.unlearn")
+    return {name: unlearn.describe(name).summary for name in unlearn.names()}
+
+
+def _findings() -> dict[str, str]:
+    """Describe every finding by the first line of its rule."""
+    findings = import_module("sfra.findings")
+    first = {code: _first_line(getattr(findings, code.replace("-", "_"))) for code in findings.CODES}
+    return {code: line.replace("Fire when", "raised when", 1) for code, line in first.items()}
+
+
+def _first_line(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().partition("\n")[0].rstrip(".").replace("`", "")
+
+
+LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
+    "assignments": ("how several forget classes share the probes (--assignment)", lambda: ASSIGNMENTS),
+    "backbones": ("architectures that can be built by name (--arch)", _backbones),
+    "datasets": ("data sets that can be loaded by name (--data)", _datasets),
+    "findings": ("what an audit may say about its own score", _findings),
+    "methods": ("unlearning methods", _methods),
+    "proposals": ("distributions that probes are drawn from (--proposal)", lambda: _registry("sfra.probes.proposals")),
+    "rules": ("which epoch of the relearning counts", lambda: RULES),
+    "scales": ("at which scale the head is audited (--scale)", lambda: SCALES),
+    "scores": ("scores that rank the probes (--score)", lambda: _registry("sfra.probes.scores")),
+}
+"""What can be listed: what it is, and how to find it; nothing is imported for the others."""
+
+
+def list_(
+    kind: Annotated[
+        str | None, typer.Argument(metavar="[KIND]", help=f"One of {', '.join(LISTS)}.", show_default=False)
+    ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON array of names and descriptions.")] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show where in the program an error arose.")] = False,
+) -> None:
+    """List the names that options take; without KIND, what can be listed."""
+    if kind is not None and kind not in LISTS:
+        raise InputError("there is no such list", expected=", ".join(LISTS), got=kind)
+    entries = LISTS[kind][1]() if kind else {name: what for name, (what, _) in LISTS.items()}
+    if json:
+        print_json(dump([{"name": name, "description": text} for name, text in entries.items()]))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    for name, text in entries.items():
+        table.add_row(Text(name, style="bold"), Text(text))
+    console().print(table)

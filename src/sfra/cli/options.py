@@ -1,0 +1,100 @@
+"""The options of the commands, with their help; an option that several commands have is the same in all."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+_what = partial(typer.Option, rich_help_panel="What is audited")
+_how = partial(typer.Option, rich_help_panel="How it is audited")
+_run = partial(typer.Option, rich_help_panel="How it is run")
+_end = partial(typer.Option, rich_help_panel="What becomes of the result")
+
+Model = Annotated[
+    str,
+    typer.Argument(
+        metavar="MODEL",
+        help="The released model: a Hugging Face directory or id, a state dict (.safetensors, .pt, .pth) with --arch, "
+        "an .onnx file, or a head alone (.npz or .safetensors with weight and bias).",
+        rich_help_panel="What is audited",
+        show_default=False,
+    ),
+]
+Forget = Annotated[
+    list[str],
+    _what(
+        metavar="CLASS",
+        help="Forgotten class, by name or index; several with commas, or repeat the option.",
+        show_default=False,
+    ),
+]
+Data = Annotated[
+    str | None,
+    _what(
+        metavar="DATA",
+        help="Labelled test data to measure on: a name (sfra list datasets), an image folder, or a .npz or "
+        ".safetensors with features or images, and labels. Without it nothing is measured.",
+    ),
+]
+Reference = Annotated[
+    str | None,
+    _what(metavar="MODEL", help="A model trained without the class, to compare with (ΔRS); same forms as MODEL."),
+]
+ReferenceData = Annotated[
+    str | None,
+    _what(metavar="DATA", help="The reference's own features, when --data holds features rather than images."),
+]
+Validation = Annotated[
+    str | None,
+    _what(metavar="DATA", help="Data that the validation rule selects on.  [default: its own split, or half of --data]"),
+]
+Arch = Annotated[
+    str | None,
+    _what(metavar="NAME", help="Architecture of a state dict: a name (sfra list backbones) or package:factory."),
+]
+ReferenceArch = Annotated[
+    str | None, _what(metavar="NAME", help="Architecture of the reference.  [default: that of MODEL]")
+]
+MissingRow = Annotated[
+    bool, _what("--missing-row", help="The head has no output for the forgotten classes: restore it with fresh rows.")
+]
+
+N = Annotated[
+    int | None, _how(min=1, metavar="N", help="Candidates per retain class.  [default: as published, by classes]")
+]
+M = Annotated[
+    int | None, _how(min=1, metavar="M", help="Probes per retain class.  [default: as published, at least 200]")
+]
+Proposal = Annotated[str, _how(metavar="NAME", help="Distribution of the probes (sfra list proposals).")]
+Score = Annotated[str, _how(metavar="NAME", help="Score that ranks the probes (sfra list scores).")]
+Assignment = Annotated[
+    str, _how(metavar="NAME", help="How several forgotten classes share the probes (sfra list assignments).")
+]
+Scale = Annotated[
+    str, _how(metavar="SCALE", help="Scale of the verdict: native, canonical, sweep or a number (sfra list scales).")
+]
+Epochs = Annotated[int, _how(min=1, metavar="N", help="Length of the relearning.")]
+Seeds = Annotated[int, _how(min=1, metavar="N", help="How many times to repeat, with new draws.")]
+MaxDraws = Annotated[
+    int | None, _how(min=1, metavar="N", help="Most random draws for the probes of a run.  [default: one billion]")
+]
+NoResetRow = Annotated[bool, _how("--no-reset-row", help="Leave out the variant with a fresh forget row.")]
+
+Seed = Annotated[int, _run(min=0, metavar="N", help="First seed; equal seeds give equal results.")]
+Device = Annotated[str, _run(metavar="DEVICE", help="cpu, cuda, cuda:1, mps ...")]
+Threads = Annotated[
+    int | None, _run(min=1, metavar="N", help="Threads for the probes on the CPU.  [default: all cores]")
+]
+NoCache = Annotated[bool, _run("--no-cache", help="Neither reuse nor keep extracted features.")]
+Quiet = Annotated[bool, _run("--quiet", help="Print no progress and no summary, only what went wrong.")]
+Debug = Annotated[bool, _run("--debug", help="Show where in the program an error arose.")]
+
+Out = Annotated[Path | None, _end(metavar="DIR", help="Folder to keep the results in.  [default: nothing is kept]")]
+Json = Annotated[bool, _end("--json", help="Print the result as JSON on stdout, and nothing else there.")]
+FailIf = Annotated[
+    list[str] | None,
+    _end(metavar="EXPR", help='Exit with 1 if this holds, for example "delta_rs>0.1"; may be repeated.'),
+]

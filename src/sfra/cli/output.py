@@ -1,0 +1,78 @@
+"""Where results go: checked before the work begins, written at its end."""
+
+from __future__ import annotations
+
+import io
+import json
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfra.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+WIDEST = 104
+"""Columns beyond which lines of text become hard to follow."""
+
+
+def check_folder(out: Path | None, *names: str) -> None:
+    """Refuse a folder that files of these names cannot be written to; creates nothing that stays."""
+    if out is None:
+        return
+    for path in (out, *out.parents):
+        if path.exists():
+            _check_existing(path, out)
+            break
+    for name in names:
+        if (out / name).exists() and not (out / name).is_file():
+            raise InputError("a result cannot be written", expected=f"a file or nothing at {out / name}", got="a folder")
+
+
+def _check_existing(path: Path, out: Path) -> None:
+    """Refuse the nearest existing part of a path if it is no folder or takes no new file."""
+    if not path.is_dir():
+        raise InputError(
+            "the results cannot be written there",
+            expected="--out with a folder, existing or not",
+            got=f"{path} is a file",
+        )
+    try:
+        with tempfile.TemporaryFile(dir=path):
+            pass
+    except OSError as problem:
+        raise InputError(
+            "the results cannot be written there",
+            expected="--out with a folder that you may write to",
+            got=f"{out}: {problem.strerror}",
+        ) from None
+
+
+def print_json(text: str) -> None:
+    """Print JSON on stdout as it is, in UTF-8 whatever the terminal's encoding."""
+    end = "\n" if sys.stdout.isatty() and not text.endswith("\n") else ""
+    sys.stdout.flush()
+    buffer = getattr(sys.stdout, "buffer", None)
+    if buffer is None:
+        sys.stdout.write(text + end)
+    else:
+        buffer.write((text + end).encode())
+        buffer.flush()
+
+
+def dump(content: Any) -> str:
+    """Return plain data as the text of a JSON file."""
+    return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def console() -> Console:
+    """Return a console on stdout; without a terminal it is 80 columns wide and has no colours."""
+    from rich.console import Console
+
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
+    found = Console(highlight=False, markup=False, emoji=False)
+    found.width = min(found.width, WIDEST)
+    return found

@@ -1,0 +1,144 @@
+"""The summary of an audit on the terminal, for a reader who must not misread it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from rich.console import Group, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from sfra.cli.tables import accuracy_table, findings_table, number, plain, results_table, signed, sweep_table
+from sfra.result import AuditReport
+
+COLOURS = {"recovered": "bold red", "generic": "bold cyan", "not-recovered": "bold cyan"}
+"""Colours of the verdicts; all others are yellow: something is missing before a conclusion can be drawn."""
+
+RULES = {
+    "source-free": "the last epoch, no real data had a say",
+    "validation": "the best epoch on validation data",
+    "worst-case": "the best epoch on the test data itself, an upper bound",
+}
+
+VARIANTS = {
+    "released": "forget row as released",
+    "reset-row": "forget row re-initialised",
+    "restored-row": "missing forget row restored",
+}
+
+
+def summary(report: AuditReport, out: Path | None) -> Group:
+    """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
+    parts = [_subject(report), *_verdict(report)]
+    if report.rs is not None:
+        parts += [_indent(accuracy_table(report.retain, report.forget)), _indent(_scores(report)), *_readings(report)]
+    return Group(*parts, *_findings(report), _end(report, out))
+
+
+def _subject(report: AuditReport) -> RenderableType:
+    """Say what was tested."""
+    model, data, reference = report.model, report.data, report.reference
+    lost = ", no output for the forgotten class" if model["forget_row"] == "missing" else ""
+    settings = report.settings
+    rows = {
+        "Model": f"{plain(model['source'])} ({model['outputs']} outputs, {model['width']} features{lost})",
+        "Forgotten": _classes(report),
+        "Data": f"{plain(data['source'])} ({data['samples']:,} samples)" if data else "none: nothing is measured",
+        "Reference": plain(reference["source"]) if reference else "none: there is nothing to compare with",
+        "Audit": f"N = {settings['n']:,} candidates and M = {settings['m']:,} probes per class, "
+        f"{settings['epochs']:,} epochs, {_seeds(settings['seeds'])}",
+    }
+    grid = _grid()
+    for name, text in rows.items():
+        grid.add_row(Text(name, style="bold"), Text(text))
+    return Group(Text("Source-free relearning audit", style="bold underline"), Text(), _indent(grid))
+
+
+def _verdict(report: AuditReport) -> Iterator[RenderableType]:
+    """Say what it amounts to, in words."""
+    colour = COLOURS.get(report.verdict, "bold yellow")
+    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, colour))
+    yield _indent(Text(report.statement))
+
+
+def _scores(report: AuditReport) -> Table:
+    """Explain RS, its floor and ΔRS, each beside its value."""
+    grid = _grid()
+    assert report.rs is not None and report.rs_interval is not None
+    low, high = report.rs_interval
+    spread = f"± {report.rs_std:.3f} over {_seeds(report.settings['seeds'])}; " if report.rs_std is not None else ""
+    where = f"{report.scale} scale, {report.rule} rule ({RULES[report.rule]}), {VARIANTS[report.variant]}"
+    grid.add_row("RS", number(report.rs), f"relearning score: 0 nothing comes back, 1 all of it and nothing is lost")
+    grid.add_row("", "", f"{spread}95 % interval {low:.3f} to {high:.3f}")
+    grid.add_row("", "", where)
+    grid.add_row("floor", number(report.floor), "what a head that always answers the forgotten class would score")
+    if report.delta_rs is None:
+        text = "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
+    else:
+        text = f"RS minus that of the reference, {number(report.reference_rs)}, in the same audit"
+    grid.add_row("ΔRS", signed(report.delta_rs), text)
+    losses = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
+    grid.add_row("RS@ε", " / ".join(map(number, report.rs_at.values())), f"best RS of an epoch that costs at most {losses} points")
+    return grid
+
+
+def _readings(report: AuditReport) -> Iterator[RenderableType]:
+    """Show the same audit at other scales, by other rules and with a fresh forget row; then the sweep."""
+    swept = {point["scale"] for point in report.sweep["points"]} if report.sweep else set()
+    shown = [row for row in report.results if row["scale"] not in swept - {"canonical", report.scale}]
+    yield Text("All readings (* the verdict's)", style="bold")
+    yield _indent(results_table(shown, (report.scale, report.variant, report.rule)))
+    if report.sweep is None:
+        return
+    yield Text("Over scales", style="bold")
+    yield _indent(sweep_table(report.sweep["points"]))
+    if report.sweep["area"] is not None:
+        yield _indent(
+            Text(
+                f"Area between model and reference {signed(report.sweep['area'])} (0: relearns like the reference, at "
+                f"most ±0.5). RS where the reference is at {report.sweep['level']:g}: "
+                f"{number(report.sweep['rs_at_reference'])}."
+            )
+        )
+
+
+def _findings(report: AuditReport) -> Iterator[RenderableType]:
+    if report.findings:
+        yield Text("Findings, gravest first (docs/flags.md explains each)", style="bold")
+        yield _indent(findings_table(report.findings))
+
+
+def _end(report: AuditReport, out: Path | None) -> Text:
+    """Say where the files are and how long it took."""
+    took = f"Took {report.seconds:.1f} s. "
+    if out is None:
+        return Text(took + "Nothing was written: pass --out DIR to keep the result and the relearned head.")
+    return Text(took + f"Written to {plain(out)}: audit.json, relearned_head.safetensors.", overflow="fold")
+
+
+def _classes(report: AuditReport) -> str:
+    """Name the forget classes, by index and, where it is known and says more, by name."""
+    names = report.class_names or ()
+    described = []
+    for index in report.forget_classes:
+        name = plain(names[index]) if index < len(names) else str(index)
+        described.append(str(index) if name == str(index) else f"{index} ({name})")
+    return ("class " if len(described) == 1 else "classes ") + ", ".join(described)
+
+
+def _seeds(count: int) -> str:
+    return "1 seed" if count == 1 else f"{count} seeds"
+
+
+def _grid() -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0))
+    for _ in range(2):
+        grid.add_column(no_wrap=True)
+    return grid
+
+
+def _indent(content: RenderableType) -> Padding:
+    """Set a part off by two columns, with an empty line below."""
+    return Padding(content, (0, 0, 1, 2))

@@ -1,0 +1,125 @@
+"""Tables of the terminal, readable at 80 columns and without colour."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from rich.table import Table
+from rich.text import Text
+
+NONE = "-"
+"""Stands for a number that was not measured."""
+
+GRADES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+"""Colours of the severities; the words say the same."""
+
+
+def plain(text: object) -> str:
+    """Make text that came out of a file safe to print: one line, no control characters.
+
+    >>> plain("cat\\x1b[2J")
+    'cat?[2J'
+    """
+    line = " ".join(str(text).split())
+    return "".join(character if character.isprintable() else "?" for character in line)
+
+
+def percent(fraction: float | None) -> str:
+    """Write an accuracy in percent.
+
+    >>> percent(0.9385)
+    '93.9 %'
+    """
+    return NONE if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def number(value: float | None) -> str:
+    """Write a score."""
+    return NONE if value is None else f"{value:.3f}"
+
+
+def signed(value: float | None) -> str:
+    """Write a difference of scores."""
+    return NONE if value is None else f"{value:+z.3f}"
+
+
+def points(before: float | None, after: float | None) -> str:
+    """Write a difference of accuracies."""
+    return NONE if before is None or after is None else f"{100 * (after - before):+z.1f} points"
+
+
+def accuracy_table(retain: Mapping[str, float | None], forget: Mapping[str, float | None]) -> Table:
+    """Show accuracies before and after relearning."""
+    table = _table("Accuracy", "", "before", "after", "")
+    for name, what, row in (("retain", "other classes", retain), ("forget", "forgotten class", forget)):
+        before, after = row["before"], row["after"]
+        table.add_row(name, what, percent(before), percent(after), points(before, after))
+    return table
+
+
+def results_table(rows: Sequence[Mapping[str, Any]], chosen: tuple[str, str, str]) -> Table:
+    """Show readings, the one of the verdict marked; a scale and variant is written once."""
+    table = _table("", "Scale", "Forget row", "Rule", "RS", "ΔRS", "retain", "forget", "epoch", left=4)
+    last: tuple[str, str] | None = None
+    for row in rows:
+        setting = (row["scale"], row["variant"])
+        mark = "*" if (*setting, row["rule"]) == chosen else ""
+        names = setting if setting != last else ("", "")
+        table.add_row(mark, *names, row["rule"], *_scores(row), span(row["epochs"]))
+        last = setting
+    return table
+
+
+def sweep_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the curve over the scales."""
+    table = _table("Scale κ", "RS", "reference RS", "ΔRS", "retain", "forget", left=1)
+    for row in rows:
+        rs, delta, retain, forget = _scores(row)
+        table.add_row(f"{row['kappa']:.2f}", rs, number(row["reference_rs"]), delta, retain, forget)
+    return table
+
+
+def findings_table(findings: Sequence[Any]) -> Table:
+    """Show findings with their severity, code and message, in the order given."""
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in findings:
+        grade = GRADES[finding.severity]
+        table.add_row(Text(finding.severity, style=grade), Text(finding.code, style="bold"))
+        table.add_row("", Text(plain(finding.message)))
+    return table
+
+
+def demo_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the models of the demonstration side by side."""
+    table = _table("Model", "retain", "", "forget", "", "RS", "ΔRS", "Verdict", left=1)
+    table.columns[-1].justify = "left"
+    for row in rows:
+        retain, forget = ((percent(row[f"{what}_before"]), percent(row[f"{what}_after"])) for what in ("retain", "forget"))
+        scores = number(row["rs"]), signed(row["delta_rs"])
+        table.add_row(plain(row["model"]), *retain, *forget, *scores, plain(row["verdict"] or NONE))
+    return table
+
+
+def span(epochs: Sequence[int]) -> str:
+    """Write the epochs of several seeds.
+
+    >>> span([100, 100]), span([7, 31, 12])
+    ('100', '7-31')
+    """
+    low, high = min(epochs), max(epochs)
+    return str(low) if low == high else f"{low}-{high}"
+
+
+def _scores(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return number(row["rs"]), signed(row["delta_rs"]), percent(row["retain_after"]), percent(row["forget_after"])
+
+
+def _table(*headers: str, left: int = 2) -> Table:
+    """Make a table without lines whose first columns are text and whose others are numbers."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for position, header in enumerate(headers):
+        table.add_column(header, justify="left" if position < left else "right", no_wrap=position >= left)
+    return table

@@ -1,0 +1,134 @@
+"""The whole story on embedded real data: train, unlearn in different ways, audit all, compare."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sfra.audit import audit
+from sfra.demo.models import ARCH, NamedModel, digits_models
+from sfra.files import write_atomically
+from sfra.result import AuditReport
+
+FORGET = 7
+"""The digit that the demonstration forgets."""
+
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Audited:
+    """A model of the demonstration and what its audit found."""
+
+    model: NamedModel
+    report: AuditReport
+
+    def row(self) -> dict[str, Any]:
+        """Return the row of the table."""
+        report = self.report
+        return {
+            "model": self.model.name,
+            "story": self.model.story,
+            "retain_before": report.retain["before"],
+            "forget_before": report.forget["before"],
+            "retain_after": report.retain["after"],
+            "forget_after": report.forget["after"],
+            "rs": report.rs,
+            "delta_rs": report.delta_rs,
+            "verdict": report.verdict,
+        }
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DemoResult:
+    """The audited releases; the reference's own score stands in each of their reports."""
+
+    forget: int
+    audited: tuple[Audited, ...]
+    reference_rs: float
+    out: Path | None
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        """One row per audited release, the reference first."""
+        return [_reference_row(self.audited[0].report), *(one.row() for one in self.audited)]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything that a page about the demonstration shows."""
+        return {
+            "schema": "sfra.demo/1",
+            "data": "digits",
+            "forget": self.forget,
+            "reference_rs": self.reference_rs,
+            "rows": self.rows,
+            "recipes": {one.model.name: one.model.recipe for one in self.audited},
+            "audits": {one.model.name: one.report.to_dict() for one in self.audited},
+        }
+
+
+def run_demo(out: Path | None = None, *, seed: int = 0, progress: Progress | None = None) -> DemoResult:
+    """Train a digits classifier, make it forget one digit in several ways, and audit every release.
+
+    Args:
+        out: Folder for the models, one audit folder per release, and ``demo.json``; nothing is kept without it.
+        seed: Of the trainings; the audits use seed 0.
+        progress: Told what is going on, how many parts are done and of how many.
+    """
+    tell = progress or (lambda stage, done, total: None)
+    made: list[str] = []
+
+    def making(name: str) -> None:
+        tell(f"making the model {name}", len(made), 7)
+        made.append(name)
+
+    models = digits_models((FORGET,), seed=seed, progress=making)
+    with tempfile.TemporaryDirectory() as scratch:
+        folder = out / "models" if out is not None else Path(scratch)
+        paths = {model.name: model.save(folder) for model in models}
+        reference = next(model for model in models if model.role == "reference")
+        releases = [model for model in models if model.role == "release"]
+        audited = []
+        for done, model in enumerate(releases):
+            tell(f"auditing {model.name}", done, len(releases))
+            report = audit(
+                str(paths[model.name]),
+                FORGET,
+                data="digits",
+                reference=str(paths[reference.name]),
+                arch=ARCH,
+                cache=False,
+            )
+            audited.append(Audited(model=model, report=report))
+    result = DemoResult(
+        forget=FORGET, audited=tuple(audited), reference_rs=audited[0].report.reference_rs or 0.0, out=out
+    )
+    if out is not None:
+        _write(result, out)
+    return result
+
+
+def _reference_row(report: AuditReport) -> dict[str, Any]:
+    """Read the reference's own numbers off the verdict's row."""
+    row = report.results[0]
+    accuracies = {
+        name: row[f"reference_{name}"] for name in ("retain_before", "forget_before", "retain_after", "forget_after")
+    }
+    return {
+        "model": "reference",
+        "story": "trained without the class: what ΔRS compares with",
+        **accuracies,
+        "rs": report.reference_rs,
+        "delta_rs": 0.0,
+        "verdict": "reference",
+    }
+
+
+def _write(result: DemoResult, out: Path) -> None:
+    for one in result.audited:
+        one.report.save(out / one.model.name)
+    text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+    write_atomically(out / "demo.json", text.encode())

@@ -1,0 +1,329 @@
+"""Hugging Face directories and ids: data only, complete, and silent."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from sfra.errors import InputError, UnsafeFileError
+from sfra.release import Preprocess, load
+from sfra.release.module import load_module
+
+transformers = pytest.importorskip("transformers")
+NAMES = ["cat", "dog", "ox", "hen"]
+
+
+@pytest.fixture(autouse=True)
+def _seed() -> Iterator[None]:
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        yield
+
+
+def labels(names: list[str] | None) -> dict[str, Any]:
+    if names is None:
+        return {"num_labels": 4}
+    return {"id2label": dict(enumerate(names)), "label2id": {name: i for i, name in enumerate(names)}}
+
+
+def resnet(names: list[str] | None = None) -> Any:
+    config = transformers.ResNetConfig(
+        embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], layer_type="basic", **labels(names)
+    )
+    return transformers.ResNetForImageClassification(config)
+
+
+def vit(names: list[str] | None = None) -> Any:
+    config = transformers.ViTConfig(
+        hidden_size=16,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        intermediate_size=24,
+        image_size=16,
+        patch_size=8,
+        **labels(names),
+    )
+    return transformers.ViTForImageClassification(config)
+
+
+def swin(names: list[str] | None = None) -> Any:
+    config = transformers.SwinConfig(
+        image_size=16, patch_size=2, embed_dim=8, depths=[1, 1], num_heads=[1, 2], window_size=2, **labels(names)
+    )
+    return transformers.SwinForImageClassification(config)
+
+
+def images() -> Tensor:
+    return torch.randn(5, 3, 16, 16, generator=torch.Generator().manual_seed(2))
+
+
+def save(model: Any, folder: Path, **options: Any) -> Path:
+    transformers.utils.logging.disable_progress_bar()
+    model.save_pretrained(folder, **options)
+    transformers.utils.logging.enable_progress_bar()
+    return folder
+
+
+def edit(folder: Path, name: str = "config.json", **changes: Any) -> None:
+    """Change a JSON file of a directory; the value None removes a key."""
+    file = folder / name
+    content = {**json.loads(file.read_text()), **changes}
+    file.write_text(json.dumps({key: value for key, value in content.items() if value is not None}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    return save(resnet(NAMES), tmp_path / "tiny-resnet")
+
+
+@pytest.mark.parametrize("build", [resnet, vit, swin])
+@pytest.mark.parametrize("sharded", [False, True])
+def test_head_of_encoder_is_the_model(tmp_path: Path, build: Callable[[], Any], sharded: bool) -> None:
+    model = build().eval()
+    folder = save(model, tmp_path / "tiny", **({"max_shard_size": "4KB"} if sharded else {}))
+    assert (folder / "model.safetensors.index.json").exists() == sharded
+    release = load(folder)
+    assert release.encoder is not None
+    with torch.no_grad():
+        expected = model(images()).logits
+    torch.testing.assert_close(release.head(release.encoder(images())), expected, rtol=1e-4, atol=1e-5)
+    assert release.source == f"Hugging Face directory tiny ({type(model).__name__})"
+
+
+def test_the_module_itself_gives_the_same_release(folder: Path) -> None:
+    model = transformers.AutoModelForImageClassification.from_pretrained(folder)
+    assert load(model).fingerprint == load(folder).fingerprint
+    assert load_module(model).head.fingerprint == load(folder).head.fingerprint
+
+
+def test_half_precision_is_loaded_as_float32(tmp_path: Path) -> None:
+    model = vit().to(torch.bfloat16)
+    release = load(save(model, tmp_path / "half"))
+    assert torch.equal(release.head.weight, model.classifier.weight.detach().float())
+    assert release.encoder is not None
+    assert release.encoder(images()).dtype == torch.float32
+
+
+def test_class_names_come_from_the_configuration(folder: Path, tmp_path: Path) -> None:
+    assert load(folder).class_names == tuple(NAMES)
+    assert load(save(resnet(), tmp_path / "plain")).class_names is None
+
+
+@pytest.mark.parametrize(
+    ("odd", "expected"),
+    [
+        ({"0": "a\x1b[31m", "1": "b\nc", "2": "c", "3": "c"}, ("a?[31m", "b c", "c", "c")),
+        ({"0": "a", "1": "b", "2": "c", "9": "d"}, None),
+        ({"0": "a", "1": "b", "2": "c", "3": ""}, None),
+    ],
+)
+def test_odd_class_names_are_cleaned_or_dropped(folder: Path, odd: Any, expected: tuple[str, ...] | None) -> None:
+    edit(folder, id2label=odd, label2id=None)
+    assert load(folder).class_names == expected
+
+
+@pytest.mark.parametrize("odd", [["a", "b"], {"zero": "a"}, "abc", {"0": "a", "1": "b", "2": "c"}])
+def test_class_names_that_do_not_fit_are_one_clear_message(folder: Path, odd: Any) -> None:
+    edit(folder, id2label=odd, label2id=None)
+    with pytest.raises(
+        InputError, match=r"(transformers cannot load tiny-resnet|weights of tiny-resnet are incomplete)"
+    ):
+        load(folder)
+
+
+def test_preprocessing_is_read_where_it_is_told(folder: Path) -> None:
+    assert load(folder).preprocess is None
+    settings = {"image_mean": [0.5] * 3, "image_std": [0.25] * 3, "size": {"height": 16, "width": 12}}
+    (folder / "preprocessor_config.json").write_text(json.dumps(settings))
+    assert load(folder).preprocess == Preprocess(size=(16, 12), mean=(0.5,) * 3, std=(0.25,) * 3)
+
+
+def test_preprocessing_agrees_with_transformers(folder: Path) -> None:
+    processor = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16}, image_mean=[0.2, 0.3, 0.4])
+    processor.save_pretrained(folder)
+    pixels = torch.randint(0, 256, (2, 3, 40, 30), dtype=torch.uint8)
+    expected = processor(list(pixels), return_tensors="pt")["pixel_values"]
+    prepare = load(folder).preprocess
+    assert prepare is not None
+    assert float((prepare(pixels) - expected).abs().max()) < 2 * 2 / 255  # transformers rounds to bytes
+
+
+def test_loading_writes_nothing_and_puts_the_settings_back(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    logs = transformers.utils.logging
+    before = (logs.get_verbosity(), logs.is_progress_bar_enabled())
+    capfd.readouterr()
+    load(folder)
+    assert capfd.readouterr() == ("", "")
+    assert (logs.get_verbosity(), logs.is_progress_bar_enabled()) == before
+
+
+def test_remote_code_is_refused_before_anything_is_imported(folder: Path) -> None:
+    marker = folder / "marker"
+    (folder / "modeling_evil.py").write_text(f"import os; os.mkdir({str(marker)!r})\nclass Net: ...\n")
+    for auto in ("AutoConfig", "AutoModelForImageClassification"):
+        edit(folder, auto_map={auto: "modeling_evil.Net"})
+        with pytest.raises(UnsafeFileError, match=r"(?s)asks for code or files from elsewhere.*auto_map"):
+            load(folder)
+    assert not marker.exists()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"attn_implementation": "someone/kernel"},
+        {"_attn_implementation": "someone/kernel"},
+        {"vision_config": {"auto_map": {"AutoModel": "evil.Net"}}},
+        {"use_pretrained_backbone": True},
+        {"transformers_weights": "../other.safetensors"},
+    ],
+)
+def test_a_configuration_that_reaches_out_is_refused(folder: Path, change: dict[str, Any]) -> None:
+    edit(folder, **change)
+    with pytest.raises(UnsafeFileError, match="asks for code or files from elsewhere"):
+        load(folder)
+
+
+def test_only_checked_files_are_shown_to_transformers(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
+    (folder / ".metadata").write_bytes(b"\x80\x04garbage")  # a distributed checkpoint, which is pickled
+    (folder / "__0_0.distcp").write_bytes(b"garbage")
+    (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "/etc/passwd"}}')
+    assert load(folder).head.classes == 4
+
+
+def test_a_quantised_model_is_refused(folder: Path) -> None:
+    edit(folder, quantization_config={"quant_method": "bitsandbytes"})
+    with pytest.raises(InputError, match=r"(?s)the model is quantised.*dequantize"):
+        load(folder)
+
+
+def test_pickles_are_refused_with_the_way_to_convert_them(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "pytorch_model.bin").write_bytes(b"")
+    with pytest.raises(UnsafeFileError, match=r"(?s)can run code: they were not opened.*pytorch_model.bin") as caught:
+        load(folder)
+    assert "save_pretrained(NEW)" in str(caught.value)
+
+
+def test_a_directory_without_weights_is_refused(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(InputError, match=r"(?s)tiny-resnet has no weights.*model.safetensors"):
+        load(folder)
+
+
+def test_missing_shards_are_named(tmp_path: Path) -> None:
+    folder = save(resnet(), tmp_path / "tiny", max_shard_size="4KB")
+    shard = sorted(folder.glob("model-*.safetensors"))[0]
+    shard.unlink()
+    with pytest.raises(InputError, match=f"(?s)tiny is incomplete.*1 missing: {shard.name}"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin"])
+def test_shards_outside_the_directory_are_refused(tmp_path: Path, name: str) -> None:
+    folder = save(resnet(), tmp_path / "tiny", max_shard_size="4KB")
+    shutil.copy(sorted(folder.glob("model-*.safetensors"))[0], tmp_path / "outside.safetensors")
+    index = json.loads((folder / "model.safetensors.index.json").read_text())
+    edit(folder, "model.safetensors.index.json", weight_map=dict.fromkeys(index["weight_map"], name))
+    with pytest.raises(UnsafeFileError, match=f"(?s)not weights of this directory.*{name}"):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", ["{}", '{"weight_map": []}', '{"weight_map": {"a": 3}}'])
+def test_an_odd_index_is_refused(folder: Path, content: str) -> None:
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(InputError, match=r"(?s)model.safetensors.index.json cannot be used.*weight_map"):
+        load(folder)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
+def test_truncated_weights_are_refused(folder: Path, share: float) -> None:
+    file = folder / "model.safetensors"
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.raises(InputError, match=r"(?s)model\.safetensors cannot be read.*truncated"):
+        load(folder)
+
+
+@pytest.mark.parametrize("content", [b"", b"not json", b"[1, 2]", b"\xff\xfe", b"[" * 100_000])
+def test_a_configuration_that_is_no_object_is_refused(folder: Path, content: bytes) -> None:
+    (folder / "config.json").write_bytes(content)
+    with pytest.raises(InputError, match=r"(?s)config\.json cannot be.*JSON object"):
+        load(folder)
+
+
+def test_a_timm_configuration_is_sent_to_arch(folder: Path) -> None:
+    timm = {"architecture": "resnet18", "num_classes": 10, "pretrained_cfg": {"input_size": [3, 224, 224]}}
+    (folder / "config.json").write_text(json.dumps(timm))
+    with pytest.raises(InputError, match=r"(?s)a timm model.*timm:create_model.model_name=resnet18&num_classes="):
+        load(folder)
+
+
+@pytest.mark.parametrize("kind", ["bert", "no-such-model"])
+def test_other_kinds_of_models_are_refused(folder: Path, kind: str) -> None:
+    edit(folder, model_type=kind)
+    with pytest.raises(InputError, match="transformers cannot load tiny-resnet as an image classifier"):
+        load(folder)
+
+
+def test_a_backbone_whose_head_would_be_random_is_refused(tmp_path: Path) -> None:
+    folder = save(vit().vit, tmp_path / "backbone")
+    with pytest.raises(InputError, match=r"(?s)incomplete: the rest would be random.*2 missing.*classifier\.bias"):
+        load(folder)
+
+
+def test_weights_of_another_size_are_refused(folder: Path) -> None:
+    edit(folder, hidden_sizes=[8, 32])
+    with pytest.raises(InputError, match=r"(transformers cannot load|would be random)"):
+        load(folder)
+
+
+def test_symbolic_links_as_in_the_hub_cache_are_followed(folder: Path, tmp_path: Path) -> None:
+    cached = tmp_path / "snapshot"
+    cached.mkdir()
+    for file in folder.iterdir():
+        (cached / file.name).symlink_to(os.path.relpath(file, cached))
+    assert load(cached).fingerprint == load(folder).fingerprint
+
+
+def test_an_id_is_fetched_as_data_and_its_configuration_first(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def fetch(name: str, *, allow_patterns: list[str]) -> str:
+        assert name == "someone/tiny"
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    release = load("someone/tiny")
+    assert release.source == "Hugging Face model someone/tiny (ResNetForImageClassification)"
+    assert asked[0] == ["config.json"]
+    assert not any(pattern.endswith((".py", ".bin", "*")) for patterns in asked for pattern in patterns)
+    edit(folder, auto_map={"AutoConfig": "evil.Config"})
+    asked.clear()
+    with pytest.raises(UnsafeFileError):
+        load("someone/tiny")
+    assert asked == [["config.json"]]
+
+
+def test_a_hub_that_cannot_be_reached_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(name: str, **_: Any) -> str:
+        raise ConnectionError("no route\nto the hub")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    with pytest.raises(InputError, match="someone/tiny is neither a file or directory here") as caught:
+        load("someone/tiny")
+    assert "ConnectionError: no route to the hub" in str(caught.value)
+    assert "HF_TOKEN" in str(caught.value)

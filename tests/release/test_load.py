@@ -1,0 +1,129 @@
+"""One call for every kind of source, and one clear message for what is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from sfra.errors import InputError, MissingPackageError
+from sfra.head import Head
+from sfra.release import Release, load
+
+HEAD = Head(np.arange(12.0).reshape(4, 3), [0.0, 1.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("name", ["head.npz", "head.safetensors"])
+def test_a_head_file_is_a_release_without_encoder(tmp_path: Path, name: str) -> None:
+    HEAD.save(tmp_path / name)
+    release = load(tmp_path / name)
+    assert torch.equal(release.head.weight, HEAD.weight)
+    assert torch.equal(release.head.bias, HEAD.bias)
+    assert release.encoder is None
+    assert release.class_names is None
+    assert release.preprocess is None
+    assert release.fingerprint == HEAD.fingerprint
+    assert release.source == f"head file {name}"
+
+
+def test_the_state_dict_of_a_linear_layer_is_a_head(tmp_path: Path) -> None:
+    layer = nn.Linear(3, 4, bias=False)
+    torch.save(layer.state_dict(), tmp_path / "linear.pt")
+    release = load(tmp_path / "linear.pt")
+    assert torch.equal(release.head.weight, layer.weight.detach())
+    assert not release.head.bias.any()
+
+
+def test_heads_and_releases_pass_through() -> None:
+    release = load(HEAD)
+    assert release.head is HEAD
+    assert release.encoder is None
+    assert load(release) is release
+    assert isinstance(release, Release)
+
+
+def test_an_npz_with_other_arrays_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "features.npz", features=np.zeros((3, 2)))
+    with pytest.raises(InputError, match=r"features\.npz is not a head file"):
+        load(tmp_path / "features.npz")
+
+
+def test_an_npz_with_pickled_objects_is_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "pickled.npz", weight=np.array([{}], dtype=object), allow_pickle=True)
+    with pytest.raises(InputError, match=r"pickled\.npz cannot be read"):
+        load(tmp_path / "pickled.npz")
+
+
+@pytest.mark.parametrize("name", ["model.h5", "model.pkl", "model", "model.zip"])
+def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_bytes(b"x")
+    with pytest.raises(InputError, match=f"{name} is not a model that can be read") as caught:
+        load(tmp_path / name)
+    assert all(suffix in str(caught.value) for suffix in (".safetensors", ".pt", ".pth", ".onnx", ".npz", "owner/name"))
+
+
+@pytest.mark.parametrize(
+    "name", ["missing.pt", "runs/missing.pt", "runs/missing.onnx", "missing", "/missing/model", "./runs/model", ""]
+)
+def test_a_missing_path_is_refused_without_asking_the_hub(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="there is no such file or directory") as caught:
+        load(name or "nothing at all")
+    assert "check the path" in str(caught.value)
+
+
+def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"(?s)the directory is empty.*config.json and model.safetensors"):
+        load(tmp_path)
+
+
+def test_a_directory_without_config_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+    (tmp_path / "weights.pt").write_bytes(b"")
+    with pytest.raises(InputError, match=r"(?s)not a Hugging Face model.*got: +weights\.pt.*the model file itself"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize("source", [3, None, {"weight": torch.zeros(3, 2)}, nn.Linear, b"model.pt"])
+def test_what_is_no_model_is_refused(source: object) -> None:
+    with pytest.raises(InputError, match="this is not a model") as caught:
+        load(source)
+    assert "nn.Module" in str(caught.value)
+
+
+def test_an_architecture_without_a_state_dict_is_refused(tmp_path: Path) -> None:
+    HEAD.save(tmp_path / "head.npz")
+    for source in (nn.Linear(3, 4), tmp_path, tmp_path / "head.npz", HEAD):
+        with pytest.raises(InputError, match=r"(?s)an architecture belongs to a state dict.*small-cnn"):
+            load(source, arch="small-cnn")
+
+
+@pytest.mark.parametrize(
+    ("package", "name", "extra"),
+    [("transformers", "hf", "huggingface"), ("onnx", "m.onnx", "onnx"), ("huggingface_hub", "a/b", "huggingface")],
+)
+def test_a_missing_package_names_the_extra(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package: str, name: str, extra: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, package, None)
+    folder = tmp_path / "hf"
+    folder.mkdir()
+    (folder / "config.json").write_text('{"model_type": "vit"}')
+    HEAD.save(folder / "model.safetensors")
+    (tmp_path / "m.onnx").write_bytes(b"")
+    with pytest.raises(MissingPackageError, match=f"needs the package {package}") as caught:
+        load(name)
+    assert f'pip install "sfra[{extra}]"' in str(caught.value)
+
+
+def test_importing_the_loader_brings_no_optional_package() -> None:
+    code = "import sys, sfra.release; print([p for p in ('transformers', 'onnx', 'onnxruntime') if p in sys.modules])"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert result.stdout.strip() == "[]"

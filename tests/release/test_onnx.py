@@ -1,0 +1,432 @@
+"""ONNX graphs: the linear end is found in the graph and confirmed by a run."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from torch import nn
+
+from sfra.errors import InputError, UnsafeFileError
+from sfra.release import Release, load
+
+onnx = pytest.importorskip("onnx")
+runtime = pytest.importorskip("onnxruntime")
+helper, FLOAT = onnx.helper, onnx.TensorProto.FLOAT
+C, D = 5, 6
+RNG = np.random.default_rng(0)
+W, B = RNG.normal(size=(C, D)).astype(np.float32), RNG.normal(size=C).astype(np.float32)
+node = helper.make_node
+
+
+def tensor(name: str, values: Any) -> Any:
+    return onnx.numpy_helper.from_array(np.asarray(values), name)
+
+
+def graph(
+    nodes: Sequence[Any],
+    weights: Sequence[Any] = (),
+    *,
+    shape: Sequence[int | str] | None = ("n", D),
+    outputs: Sequence[str] = ("y",),
+    metadata: dict[str, str] | None = None,
+) -> Any:
+    """Make a model whose trunk is z = relu(x) and whose end is given."""
+    made = helper.make_graph(
+        [node("Relu", ["x"], ["z"]), *nodes],
+        "g",
+        [helper.make_tensor_value_info("x", FLOAT, shape)],
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        initializer=[*weights],
+    )
+    model = helper.make_model(made, opset_imports=[helper.make_opsetid("", 17)], ir_version=9)
+    helper.set_model_props(model, metadata or {})
+    return model
+
+
+def inputs(model: Any, rows: int) -> NDArray[Any]:
+    dims = model.graph.input[0].type.tensor_type.shape.dim
+    sides = [d.dim_value or 4 for d in dims[1:]] if dims else [D]
+    return RNG.normal(size=(rows, *sides)).astype(np.float32)
+
+
+def scores(model: Any, x: NDArray[Any]) -> NDArray[Any]:
+    """Run the untouched model, unoptimised, each row in a batch of the model's own size."""
+    options = runtime.SessionOptions()
+    options.graph_optimization_level = runtime.GraphOptimizationLevel.ORT_DISABLE_ALL
+    session = runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    size = model.graph.input[0].type.tensor_type.shape.dim[0].dim_value or 1
+    rows = [session.run(None, {"x": np.repeat(row[None], size, axis=0)})[0][0] for row in x]
+    return np.stack(rows).reshape(len(x), -1)
+
+
+def saved(model: Any, folder: Path, name: str = "model.onnx") -> Path:
+    onnx.save(model, folder / name)
+    return folder / name
+
+
+def encoded(release: Release, x: NDArray[Any]) -> NDArray[Any]:
+    assert release.encoder is not None
+    return release.head(release.encoder(torch.from_numpy(x))).numpy()
+
+
+w, wt, b = tensor("w", W), tensor("wt", W.T.copy()), tensor("b", B)
+IMAGE = ("n", D, 2, 2)
+GRAPHS: dict[str, Any] = {
+    "gemm transB": graph([node("Gemm", ["z", "w", "b"], ["y"], transB=1)], [w, b]),
+    "gemm": graph([node("Gemm", ["z", "wt", "b"], ["y"])], [wt, b]),
+    "gemm without bias": graph([node("Gemm", ["z", "wt"], ["y"])], [wt]),
+    "gemm alpha beta": graph([node("Gemm", ["z", "wt", "b"], ["y"], alpha=2.0, beta=-0.5)], [wt, b]),
+    "gemm transA": graph(
+        [node("Transpose", ["z"], ["zt"], perm=[1, 0]), node("Gemm", ["zt", "w", "b"], ["y"], transA=1, transB=1)],
+        [w, b],
+    ),
+    "gemm scalar bias": graph([node("Gemm", ["z", "wt", "s"], ["y"])], [wt, tensor("s", np.float32(2))]),
+    "gemm row bias": graph([node("Gemm", ["z", "wt", "r"], ["y"])], [wt, tensor("r", B[None])]),
+    "matmul add": graph([node("MatMul", ["z", "wt"], ["m"]), node("Add", ["m", "b"], ["y"])], [wt, b]),
+    "add matmul": graph([node("MatMul", ["z", "wt"], ["m"]), node("Add", ["b", "m"], ["y"])], [wt, b]),
+    "matmul": graph([node("MatMul", ["z", "wt"], ["y"])], [wt]),
+    "matmul of input": graph([node("MatMul", ["x", "wt"], ["y"])], [wt]),
+    "matmul of constant node": graph(
+        [node("Constant", [], ["c"], value=tensor("v", W.T.copy())), node("MatMul", ["z", "c"], ["y"])]
+    ),
+    "weights through identity and transpose": graph(
+        [
+            node("Identity", ["w"], ["i"]),
+            node("Transpose", ["i"], ["t"], perm=[1, 0]),
+            node("MatMul", ["z", "t"], ["m"]),
+            node("Identity", ["b"], ["ib"]),
+            node("Add", ["m", "ib"], ["y"]),
+        ],
+        [w, b],
+    ),
+    "weights in half precision": graph(
+        [node("Cast", ["h"], ["f"], to=FLOAT), node("MatMul", ["z", "f"], ["y"])],
+        [tensor("h", W.T.astype(np.float16))],
+    ),
+    "weights that are quantised": graph(
+        [node("DequantizeLinear", ["q", "s"], ["f"]), node("MatMul", ["z", "f"], ["y"])],
+        [tensor("q", np.round(W.T * 40).astype(np.int8)), tensor("s", np.float32(1 / 40))],
+    ),
+    "conv on one pixel": graph(
+        [
+            node("GlobalAveragePool", ["z"], ["p"]),
+            node("Conv", ["p", "k", "b"], ["c"]),
+            node("Flatten", ["c"], ["y"]),
+        ],
+        [tensor("k", W[:, :, None, None]), b],
+        shape=IMAGE,
+    ),
+    "conv then pool": graph(
+        [
+            node("Conv", ["z", "k", "b"], ["c"], kernel_shape=[1, 1]),
+            node("GlobalAveragePool", ["c"], ["p"]),
+            node("Squeeze", ["p", "axes"], ["y"]),
+        ],
+        [tensor("k", W[:, :, None, None]), b, tensor("axes", np.array([2, 3]))],
+        shape=IMAGE,
+    ),
+    "conv with a bias added later": graph(
+        [node("Conv", ["z", "k"], ["c"]), node("Add", ["c", "b4"], ["a"]), node("GlobalAveragePool", ["a"], ["y"])],
+        [tensor("k", W[:, :, None, None]), tensor("b4", B[None, :, None, None])],
+        shape=IMAGE,
+    ),
+    "tokens then mean": graph(
+        [
+            node("MatMul", ["z", "wt"], ["m"]),
+            node("Add", ["m", "b"], ["a"]),
+            node("ReduceMean", ["a"], ["y"], axes=[1], keepdims=0),
+        ],
+        [wt, b],
+        shape=("n", 3, D),
+    ),
+    "reshape": graph(
+        [node("Gemm", ["z", "wt", "b"], ["g"]), node("Reshape", ["g", "s"], ["y"])],
+        [wt, b, tensor("s", np.array([-1, C]))],
+    ),
+    "fixed batch": graph([node("Gemm", ["z", "wt", "b"], ["y"])], [wt, b], shape=(4, D)),
+    "batch of one": graph([node("Gemm", ["z", "wt", "b"], ["y"])], [wt, b], shape=(1, D)),
+}
+PROBABILITIES: dict[str, Any] = {
+    "softmax": graph([node("Gemm", ["z", "wt", "b"], ["g"]), node("Softmax", ["g"], ["y"], axis=1)], [wt, b]),
+    "log softmax": graph([node("Gemm", ["z", "wt", "b"], ["g"]), node("LogSoftmax", ["g"], ["y"])], [wt, b]),
+}
+
+
+@pytest.mark.parametrize("name", GRAPHS)
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_head_of_encoder_is_the_graph(tmp_path: Path, name: str, rows: int) -> None:
+    model = GRAPHS[name]
+    x = inputs(model, rows)
+    release = load(saved(model, tmp_path), example=torch.from_numpy(inputs(model, 2)))
+    np.testing.assert_allclose(encoded(release, x), scores(model, x), rtol=1e-4, atol=1e-5)
+    assert release.head.width == D
+
+
+@pytest.mark.parametrize("name", PROBABILITIES)
+def test_a_softmax_may_follow(tmp_path: Path, name: str) -> None:
+    model = PROBABILITIES[name]
+    x = inputs(model, 5)
+    got = torch.from_numpy(encoded(load(saved(model, tmp_path), example=torch.from_numpy(x)), x)).softmax(1)
+    expected = torch.from_numpy(scores(model, x))
+    torch.testing.assert_close(got, expected.exp() if name == "log softmax" else expected)
+
+
+def test_loading_leaves_the_file_alone_and_writes_nothing(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    file = saved(GRAPHS["fixed batch"], tmp_path)
+    before = file.read_bytes()
+    release = load(file)
+    assert file.read_bytes() == before
+    assert capfd.readouterr() == ("", "")
+    assert release.source == "ONNX file model.onnx (Gemm head)"
+    assert release.preprocess is None
+    assert load(file).fingerprint == release.fingerprint
+    changed = load(
+        saved(graph([node("Gemm", ["z", "wt"], ["y"])], [wt]), tmp_path, "other.onnx"), example=torch.ones(2, D)
+    )
+    assert changed.fingerprint != release.fingerprint
+
+
+def test_the_declared_shape_serves_as_example_and_usual_ones_fill_gaps(tmp_path: Path) -> None:
+    assert load(saved(GRAPHS["matmul add"], tmp_path)).head.classes == C
+    flat = graph(
+        [node("Flatten", ["z"], ["f"]), node("Gemm", ["f", "big"], ["y"])],
+        [tensor("big", RNG.normal(size=(28 * 28, C)).astype(np.float32))],
+        shape=("n", "c", "h", "w"),
+    )
+    assert load(saved(flat, tmp_path)).head.width == 28 * 28
+    unknown = graph([node("MatMul", ["z", "wt"], ["y"])], [wt], shape=("n", "d"))
+    with pytest.raises(InputError, match=r"(?s)does not say what its input looks like.*example="):
+        load(saved(unknown, tmp_path))
+    undeclared = graph([node("MatMul", ["z", "wt"], ["y"])], [wt], shape=None)
+    assert load(saved(undeclared, tmp_path), example=torch.ones(2, D)).head.classes == C
+
+
+@pytest.mark.parametrize(
+    ("metadata", "expected"),
+    [
+        ({"names": "{0: 'a', 1: 'b', 2: 'c', 3: 'd', 4: 'e'}"}, tuple("abcde")),
+        ({"class_names": '["a", "b", "c", "d", "e"]'}, tuple("abcde")),
+        ({"id2label": '{"0": "a", "1": "b", "2": "c", "3": "d", "4": "\\u001b[2J"}'}, ("a", "b", "c", "d", "?[2J")),
+        ({"classes": '["a", "b"]'}, None),
+        ({"names": "__import__('os').getcwd()"}, None),
+        ({"names": "[" * 5000}, None),
+        ({"author": "a"}, None),
+    ],
+)
+def test_class_names_come_from_the_metadata(
+    tmp_path: Path, metadata: dict[str, str], expected: tuple[str, ...] | None
+) -> None:
+    model = graph([node("Gemm", ["z", "wt", "b"], ["y"])], [wt, b], metadata=metadata)
+    assert load(saved(model, tmp_path)).class_names == expected
+
+
+def test_of_several_outputs_the_one_called_logits_counts(tmp_path: Path) -> None:
+    nodes = [node("MatMul", ["z", "sq"], ["e"]), node("Gemm", ["e", "wt", "b"], ["l"])]
+    weights = [wt, b, tensor("sq", RNG.normal(size=(D, D)).astype(np.float32))]
+    ambiguous = graph([*nodes, node("Identity", ["l"], ["scores"])], weights, outputs=("e", "scores"))
+    with pytest.raises(InputError, match=r"(?s)several outputs with a linear end.*e, scores"):
+        load(saved(ambiguous, tmp_path))
+    named = graph([*nodes, node("Identity", ["l"], ["logits"])], weights, outputs=("e", "logits"))
+    assert load(saved(named, tmp_path)).head.classes == C
+    with_features = graph([node("Gemm", ["z", "wt", "b"], ["y"])], [wt, b], outputs=("z", "y"))
+    assert load(saved(with_features, tmp_path)).head.classes == C
+
+
+@pytest.mark.parametrize(
+    ("nodes", "last"),
+    [
+        ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Relu", ["g"], ["y"])], "the operation Relu"),
+        ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Mul", ["g", "b"], ["y"])], "the operation Mul"),
+        ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Sigmoid", ["g"], ["y"])], "the operation Sigmoid"),
+        ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Add", ["g", "g"], ["y"])], "the operation Add"),
+        ([node("Transpose", ["z"], ["t"]), node("MatMul", ["z", "t"], ["y"])], "the operation MatMul"),
+        ([node("Identity", ["z"], ["y"])], "the operation Relu"),
+    ],
+)
+def test_without_a_linear_end_the_last_operation_is_named(tmp_path: Path, nodes: list[Any], last: str) -> None:
+    with pytest.raises(InputError, match=f"(?s)no linear layer produces.*the output 'y' comes from {last}"):
+        load(saved(graph(nodes, [wt, b]), tmp_path))
+
+
+def test_an_end_that_only_looks_linear_is_refused_by_the_run(tmp_path: Path) -> None:
+    shuffled = graph(
+        [
+            node("Gemm", ["z", "wt", "b"], ["g"]),
+            node("Reshape", ["g", "s"], ["r"]),
+            node("Softmax", ["r"], ["t"], axis=1),
+            node("Reshape", ["t", "back"], ["y"]),
+        ],
+        [wt, b, tensor("s", np.array([C, -1])), tensor("back", np.array([-1, C]))],
+    )
+    with pytest.raises(InputError, match="a Gemm whose result is not the output"):
+        load(saved(shuffled, tmp_path), example=torch.randn(4, D))
+
+
+def test_a_grouped_or_larger_convolution_is_refused(tmp_path: Path) -> None:
+    larger = graph(
+        [node("Conv", ["z", "k"], ["c"]), node("Flatten", ["c"], ["y"])],
+        [tensor("k", RNG.normal(size=(C, D, 2, 2)).astype(np.float32))],
+        shape=IMAGE,
+    )
+    with pytest.raises(InputError, match="a Conv that is not a linear layer"):
+        load(saved(larger, tmp_path), example=torch.randn(2, D, 2, 2))
+
+
+def test_two_classes_and_bad_numbers_are_refused(tmp_path: Path) -> None:
+    two = graph([node("MatMul", ["z", "w2"], ["y"])], [tensor("w2", W.T[:, :2].copy())])
+    with pytest.raises(InputError, match="too few classes"):
+        load(saved(two, tmp_path))
+    broken = graph([node("MatMul", ["z", "wn"], ["y"])], [tensor("wn", np.full((D, C), np.nan, np.float32))])
+    with pytest.raises(InputError, match="not finite"):
+        load(saved(broken, tmp_path))
+
+
+def test_two_inputs_are_refused(tmp_path: Path) -> None:
+    model = graph([node("Gemm", ["z", "wt", "b2"], ["y"])], [wt])
+    model.graph.input.append(helper.make_tensor_value_info("b2", FLOAT, (C,)))
+    with pytest.raises(InputError, match=r"(?s)does not take one batch of images.*x, b2"):
+        load(saved(model, tmp_path))
+
+
+def test_old_files_that_list_their_weights_as_inputs_are_read(tmp_path: Path) -> None:
+    model = GRAPHS["gemm"]
+    copy = onnx.ModelProto.FromString(model.SerializeToString())
+    copy.graph.input.append(helper.make_tensor_value_info("wt", FLOAT, (D, C)))
+    assert np.array_equal(load(saved(copy, tmp_path)).head.weight.numpy(), W)
+
+
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
+    file = saved(GRAPHS["gemm"], tmp_path)
+    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
+    with pytest.raises(InputError, match=r"model\.onnx cannot be read"):
+        load(file)
+
+
+@pytest.mark.parametrize("content", [b"garbage" * 20, b"\x00" * 100, b"PK\x03\x04"])
+def test_garbage_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "bad.onnx").write_bytes(content)
+    with pytest.raises(InputError, match=r"(?s)bad\.onnx cannot be read.*a complete ONNX model"):
+        load(tmp_path / "bad.onnx")
+
+
+def test_unknown_operations_are_refused(tmp_path: Path) -> None:
+    model = graph([node("Evil", ["z"], ["e"], domain="evil.ops"), node("MatMul", ["e", "wt"], ["y"])], [wt])
+    model.opset_import.append(helper.make_opsetid("evil.ops", 1))
+    with pytest.raises(InputError, match=r"(?s)onnxruntime cannot open the model.*custom operations"):
+        load(saved(model, tmp_path))
+
+
+def test_a_graph_that_runs_in_circles_is_refused(tmp_path: Path) -> None:
+    model = graph([node("Identity", ["y"], ["q"]), node("Identity", ["q"], ["y"])])
+    with pytest.raises(InputError, match="no linear layer produces"):
+        load(saved(model, tmp_path))
+
+
+def test_a_declared_size_beyond_reason_is_not_believed(tmp_path: Path) -> None:
+    rows = graph([node("MatMul", ["z", "wt"], ["y"])], [wt], shape=(10**9, D))
+    pixels = graph(
+        [node("GlobalAveragePool", ["z"], ["p"]), node("Flatten", ["p"], ["f"]), node("MatMul", ["f", "wt"], ["y"])],
+        [wt],
+        shape=("n", D, 10**6, 10**6),
+    )
+    with pytest.raises(InputError, match=r"(?s)batch size makes no sense.*got: +1000000000"):
+        load(saved(rows, tmp_path), example=torch.zeros(2, D))
+    with pytest.raises(InputError, match="does not say what its input looks like"):
+        load(saved(pixels, tmp_path))
+
+
+def test_weights_that_declare_more_than_they_hold_are_refused(tmp_path: Path) -> None:
+    huge = tensor("wt", W.T.copy())
+    huge.dims[0] = 10**12
+    with pytest.raises(InputError, match=r"(?s)weights of the head cannot be read.*got: +wt"):
+        load(saved(graph([node("MatMul", ["z", "wt"], ["y"])], [huge]), tmp_path))
+
+
+def external(location: str, folder: Path, *, where: str = "initializer") -> Path:
+    """Write a model whose weight is said to be in another file."""
+    far = onnx.TensorProto(name="wt", data_type=FLOAT, dims=[D, C], data_location=onnx.TensorProto.EXTERNAL)
+    far.external_data.add(key="location", value=location)
+    if where == "initializer":
+        model = graph([node("MatMul", ["z", "wt"], ["y"])], [far])
+    else:
+        model = graph([node("Constant", [], ["wt"], value=far), node("MatMul", ["z", "wt"], ["y"])])
+    (folder / "model.onnx").write_bytes(model.SerializeToString())
+    return folder / "model.onnx"
+
+
+@pytest.mark.parametrize("where", ["initializer", "constant"])
+def test_external_data_next_to_the_model_is_read(tmp_path: Path, where: str) -> None:
+    (tmp_path / "sub").mkdir()
+    for location in ("weights.bin", "sub/weights.bin"):
+        (tmp_path / location).write_bytes(W.T.copy().tobytes())
+        assert np.array_equal(load(external(location, tmp_path, where=where)).head.weight.numpy(), W)
+
+
+@pytest.mark.parametrize("where", ["initializer", "constant"])
+@pytest.mark.parametrize("kind", ["parent", "absolute", "link", "linked folder", "nameless"])
+def test_external_data_elsewhere_is_refused(tmp_path: Path, where: str, kind: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    secret = tmp_path / "secret.bin"
+    secret.write_bytes(W.T.copy().tobytes())
+    (folder / "link.bin").symlink_to(secret)
+    (folder / "up").symlink_to(tmp_path)
+    location = {
+        "parent": "../secret.bin",
+        "absolute": os.fspath(secret),
+        "link": "link.bin",
+        "linked folder": "up/secret.bin",
+        "nameless": "",
+    }[kind]
+    with pytest.raises(UnsafeFileError, match="keeps weights outside its own directory: they were not opened"):
+        load(external(location, folder, where=where))
+
+
+def test_missing_and_short_external_data_are_refused(tmp_path: Path) -> None:
+    file = external("weights.bin", tmp_path)
+    with pytest.raises(InputError, match=r"(?s)model\.onnx is incomplete.*weights\.bin"):
+        load(file)
+    (tmp_path / "weights.bin").write_bytes(b"1234")
+    with pytest.raises(InputError, match=r"(?s)weights of the head cannot be read.*got: +wt"):
+        load(file)
+
+
+def test_images_that_do_not_fit_are_refused(tmp_path: Path) -> None:
+    release = load(saved(GRAPHS["gemm"], tmp_path))
+    assert release.encoder is not None
+    with pytest.raises(InputError, match=r"(?s)cannot process these images.*shape \[2, 9\]"):
+        release.encoder(torch.zeros(2, 9))
+
+
+def test_exports_of_torch_are_read(tmp_path: Path) -> None:
+    pytest.importorskip("onnxscript")
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        model = nn.Sequential(
+            nn.Conv2d(3, D, 3), nn.ReLU(), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Dropout(0.5), nn.Linear(D, C)
+        ).eval()
+    images = torch.randn(5, 3, 8, 8, generator=torch.Generator().manual_seed(0))
+    logging.disable(logging.WARNING)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        dynamic, old = tmp_path / "dynamic.onnx", tmp_path / "old.onnx"
+        batch = ({0: torch.export.Dim("batch")},)
+        torch.onnx.export(model, (images[:2],), dynamic, dynamo=True, dynamic_shapes=batch, verbose=False)
+        torch.onnx.export(model, (images[:2],), str(old), dynamo=False)
+    logging.disable(logging.NOTSET)
+    with torch.no_grad():
+        expected = model(images)
+    for file in (dynamic, old):
+        release = load(file)
+        assert release.encoder is not None
+        torch.testing.assert_close(release.head(release.encoder(images)), expected, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,151 @@
+"""What every registered method keeps to, whatever its maths."""
+
+from __future__ import annotations
+
+import copy
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sfra import unlearn
+from sfra.train import Progress
+from unlearning_toys import moved, net, samples
+
+FORGET = [(3,), (1, 3)]
+SMALL: dict[str, dict[str, Any]] = {"learn-to-unlearn": {"iterations": 3}}
+
+
+def small(name: str, **settings: Any) -> unlearn.UnlearningMethod:
+    """Make a method that takes two short epochs of several batches."""
+    base = {"epochs": 2, "batch_size": 4, "learning_rate": 1e-2}
+    return unlearn.get(name)(**base | SMALL.get(name, {}) | settings)
+
+
+class Guarded(unlearn.TensorData):
+    """Samples of which some classes must not be read."""
+
+    forbidden: tuple[int, ...] = ()
+
+    def take(self, index: Tensor) -> Tensor:
+        if torch.isin(self.labels[index], torch.tensor(self.forbidden)).any():
+            raise AssertionError("a forbidden sample was read")
+        return super().take(index)
+
+
+def guarded(*forbidden: int) -> Guarded:
+    data = samples()
+    guard = Guarded(data.images, data.labels)
+    object.__setattr__(guard, "forbidden", forbidden)
+    return guard
+
+
+@pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch-norm"])
+@pytest.mark.parametrize("forget", FORGET, ids=["one class", "two classes"])
+@pytest.mark.parametrize("name", unlearn.names())
+def test_the_callers_model_stays_bit_identical_and_a_new_one_comes_back(
+    name: str, forget: tuple[int, ...], norm: bool
+) -> None:
+    model = net(norm=norm).train()
+    model[0].eval()
+    before = copy.deepcopy(model.state_dict())
+    modes = [module.training for module in model.modules()]
+    result = small(name)(model, samples(), forget, validation=samples(seed=1))
+    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
+    assert [module.training for module in model.modules()] == modes
+    assert all(weight.requires_grad and weight.grad is None for weight in model.parameters())
+    assert result.model is not model
+    assert moved(result.model, model) > 0
+    assert not any(module.training for module in result.model.modules())
+    assert result.method == name
+    assert unlearn.get(name)(**result.settings) == small(name)
+
+
+@pytest.mark.parametrize("name", unlearn.names())
+def test_the_seed_alone_decides_and_the_global_random_state_is_not_touched(name: str) -> None:
+    model = net(norm=True, dropout=True)
+    state = torch.get_rng_state()
+    runs = [small(name)(model, samples(), (3,), seed=seed).model for seed in (1, 1, 2)]
+    assert torch.equal(torch.get_rng_state(), state)
+    assert all(torch.equal(a, b) for a, b in zip(*(run.state_dict().values() for run in runs[:2]), strict=True))
+    assert moved(runs[0], runs[2]) > 0
+
+
+@pytest.mark.parametrize("name", unlearn.names())
+def test_a_method_reads_only_the_training_data_that_it_declares(name: str) -> None:
+    parts = {"forget": (1, 3), "retain": (0, 2, 4)}
+    needs = unlearn.describe(name).needs
+    forbidden = [label for part, labels in parts.items() if part not in needs for label in labels]
+    small(name)(net(), guarded(*forbidden), (1, 3))
+    for part in needs:
+        with pytest.raises(AssertionError, match="a forbidden sample was read"):
+            small(name)(net(), guarded(*parts[part]), (1, 3))
+
+
+def test_what_each_method_reads_is_what_its_definition_says() -> None:
+    reads = {name: unlearn.describe(name).needs for name in unlearn.names()}
+    retain_only = {"retrained", "finetune"}
+    forget_only = {"negative-gradient", "random-label", "boundary-shrink", "learn-to-unlearn", "delete"}
+    assert {name for name, needs in reads.items() if needs == ("retain",)} == retain_only
+    assert {name for name, needs in reads.items() if needs == ("forget",)} == forget_only
+    assert set(reads) - retain_only - forget_only == {"negative-gradient-plus", "scrub", "bad-teacher", "salun"}
+
+
+@pytest.mark.parametrize("name", unlearn.names())
+def test_logits_inside_an_output_object_give_the_same_model(name: str) -> None:
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net(norm=True)
+
+        def forward(self, images: Tensor) -> SimpleNamespace:
+            return SimpleNamespace(logits=self.inner(images))
+
+    plain = small(name)(net(norm=True), samples(), (3,)).model.state_dict()
+    wrapped = small(name)(Wrapped(), samples(), (3,)).model.state_dict()
+    assert all(torch.equal(wrapped[f"inner.{key}"], value) for key, value in plain.items())
+
+
+@pytest.mark.parametrize("name", unlearn.names())
+def test_progress_counts_the_epochs_and_the_history_agrees(name: str) -> None:
+    seen: list[Progress] = []
+    result = small(name)(net(), samples(), (3,), progress=seen.append)
+    assert [(done.epoch, done.epochs) for done in seen] == [(1, 2), (2, 2)]
+    assert result.history[-1].loss == seen[-1].loss
+    assert result.epoch == 2
+    assert result.quality is None
+
+
+@pytest.mark.parametrize("name", [n for n in unlearn.names() if n != "retrained"])
+def test_frozen_weights_stay_and_frozen_statistics_stay_if_asked(name: str) -> None:
+    model = net(norm=True)
+    model[0].requires_grad_(False)
+    result = small(name, freeze_batch_norm=True)(model, samples(), (3,)).model.state_dict()
+    control = small(name)(model, samples(), (3,)).model.state_dict()
+    start = model.state_dict()
+    assert torch.equal(result["0.weight"], start["0.weight"])
+    assert torch.equal(result["1.running_mean"], start["1.running_mean"])
+    assert not torch.equal(control["1.running_mean"], start["1.running_mean"])
+
+
+@pytest.mark.parametrize("name", unlearn.names())
+def test_a_method_describes_itself_with_its_published_settings(name: str) -> None:
+    about = unlearn.describe(name)
+    assert about.name == name
+    assert about.summary.endswith((".", "``."))
+    assert unlearn.get(name)(**about.settings) == unlearn.get(name)()
+
+
+def test_the_published_settings_are_the_defaults() -> None:
+    def settings(name: str, *keys: str) -> tuple[Any, ...]:
+        return tuple(unlearn.describe(name).settings[key] for key in keys)
+
+    assert settings("random-label", "optimizer", "learning_rate", "epochs") == ("adam", 1e-4, 3)
+    assert settings("boundary-shrink", "learning_rate", "epochs", "batch_size", "bound") == (1e-5, 10, 64, 0.1)
+    assert settings("bad-teacher", "optimizer", "learning_rate", "epochs") == ("adam", 1e-4, 1)
+    assert settings("bad-teacher", "batch_size", "temperature", "retain_share") == (256, 1.0, 0.3)
+    assert settings("salun", "learning_rate", "epochs", "batch_size") == (0.013, 10, 256)
+    assert settings("salun", "weight_decay", "momentum", "share") == (5e-4, 0.9, 0.5)
+    assert settings("delete", "momentum", "epochs", "batch_size") == (0.9, 20, 128)

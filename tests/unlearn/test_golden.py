@@ -1,0 +1,251 @@
+"""Each method's step against its formula, written out by the definition and differentiated by autograd."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sfra import unlearn
+from sfra.unlearn import Task
+from unlearning_toys import assert_weights, ce, descend, loaded, net, only, samples
+
+RATE = 0.05
+KEPT = (0, 2, 4)
+
+
+def once(name: str, model: nn.Module, data: unlearn.TensorData, forget: tuple[int, ...], **settings: Any) -> nn.Module:
+    """Run one epoch in full batches, by plain gradient steps of size RATE."""
+    plain = {"epochs": 1, "batch_size": 999, "learning_rate": RATE, "optimizer": "sgd", "momentum": 0.0}
+    rebuild = settings.pop("rebuild", None)
+    return unlearn.get(name)(**plain | settings)(model, data, forget, rebuild=rebuild).model
+
+
+def kl(p: Tensor, q: Tensor) -> Tensor:
+    """Average ``Σ_j p_j (log p_j - log q_j)`` over the rows, summing only where p_j > 0."""
+    rows = [sum(a * (a.log() - b.log()) for a, b in zip(r, s, strict=True) if a > 0) for r, s in zip(p, q, strict=True)]
+    return torch.stack([torch.as_tensor(row) for row in rows]).mean()
+
+
+def softmax(logits: Tensor) -> Tensor:
+    return logits.exp() / logits.exp().sum(1, keepdim=True)
+
+
+@pytest.fixture
+def fixed_labels(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Take the chance out of random labels: 0, 2, 4, 0, 2, … in the order of the forget data."""
+    labels: list[int] = []
+
+    def draw(task: Task, count: int) -> Tensor:
+        labels[:] = [KEPT[i % 3] for i in range(count)]
+        return torch.tensor(labels)
+
+    monkeypatch.setattr(Task, "random_retain_labels", draw)
+    return labels
+
+
+def test_finetune_descends_the_cross_entropy_of_the_retain_data() -> None:
+    model, data = net(), samples()
+    x, y = only(data, *KEPT)
+    assert_weights(once("finetune", model, data, (1, 3)), descend(model, ce(model(x), y), RATE))
+
+
+def test_negative_gradient_ascends_the_cross_entropy_of_the_forget_data() -> None:
+    model, data = net(), samples()
+    x, y = only(data, 1, 3)
+    assert_weights(once("negative-gradient", model, data, (1, 3)), descend(model, -ce(model(x), y), RATE))
+
+
+def test_negative_gradient_plus_weighs_descent_against_ascent() -> None:
+    model, data = net(), samples()
+    (x, y), (u, v) = only(data, *KEPT), only(data, 1, 3)
+    loss = 0.8 * ce(model(x), y) - 0.2 * ce(model(u), v)
+    result = once("negative-gradient-plus", model, data, (1, 3), alpha=0.8)
+    assert_weights(result, descend(model, loss, RATE))
+
+
+def test_negative_gradient_plus_repeats_the_forget_data_until_the_retain_data_end() -> None:
+    """Six forget samples meet 24 retain samples in batches of 6: four steps, each with all of F."""
+    model, data = net(), samples()
+    u, v = only(data, 3)
+    gone: dict[str, Tensor] = {}
+    walker: nn.Module = copy.deepcopy(model)
+    for _ in range(4):
+        gone = descend(walker, -ce(walker(u), v), RATE)
+        walker = loaded(copy.deepcopy(walker), gone)
+    result = once("negative-gradient-plus", model, data, (3,), alpha=0.0, batch_size=6)
+    assert_weights(result, gone)
+
+
+def test_random_label_descends_on_the_forget_data_under_the_drawn_labels(fixed_labels: list[int]) -> None:
+    model, data = net(), samples()
+    result = once("random-label", model, data, (1, 3))
+    x, _ = only(data, 1, 3)
+    assert_weights(result, descend(model, ce(model(x), torch.tensor(fixed_labels)), RATE))
+
+
+def test_delete_distils_the_original_with_every_forget_class_struck_out() -> None:
+    model, data = net(), samples()
+    x, _ = only(data, 1, 3)
+    target = model(x).detach().exp()
+    target[:, [1, 3]] = 0.0
+    target = target / target.sum(1, keepdim=True)
+    loss = kl(target, softmax(model(x)))
+    assert_weights(once("delete", model, data, (1, 3)), descend(model, loss, RATE))
+
+
+def test_delete_keeps_the_original_as_its_target_after_the_student_has_moved() -> None:
+    model, data = net(), samples()
+    x, _ = only(data, 1, 3)
+    target = model(x).detach().exp()
+    target[:, [1, 3]] = 0.0
+    target = target / target.sum(1, keepdim=True)
+    first = loaded(copy.deepcopy(model), descend(model, kl(target, softmax(model(x))), RATE))
+    second = descend(first, kl(target, softmax(first(x))), RATE)
+    assert_weights(once("delete", model, data, (1, 3), epochs=2), second)
+
+
+@pytest.mark.parametrize("temperature", [1.0, 3.0])
+def test_bad_teacher_distils_ignorance_on_forget_and_the_original_on_retain_data(temperature: float) -> None:
+    model, ignorant, data = net(), net(seed=9), samples()
+    gone = torch.isin(data.labels, torch.tensor([1, 3])).unsqueeze(1)
+    teacher = torch.where(gone, ignorant(data.images), model(data.images)).detach()
+    loss = temperature**2 * kl(softmax(teacher / temperature), softmax(model(data.images) / temperature))
+    settings = {"rebuild": lambda seed: copy.deepcopy(ignorant), "retain_share": 1.0, "temperature": temperature}
+    assert_weights(once("bad-teacher", model, data, (1, 3), **settings), descend(model, loss, RATE))
+
+
+def test_bad_teacher_reads_the_share_of_the_retain_data_it_is_told_to() -> None:
+    class Counting(unlearn.TensorData):
+        def take(self, index: Tensor) -> Tensor:
+            read.update(index.tolist())
+            return super().take(index)
+
+    data = samples(10)
+    read: set[int] = set()
+    once("bad-teacher", net(), Counting(data.images, data.labels), (1,), retain_share=0.3, epochs=3)
+    labels = data.labels[sorted(read)]
+    assert (int((labels == 1).sum()), int((labels != 1).sum())) == (10, 12)
+
+
+def test_scrub_leaves_the_teacher_on_forget_data_then_returns_to_it_on_retain_data() -> None:
+    model, data, T = net(), samples(), 2.0
+    (x, y), (u, _) = only(data, *KEPT), only(data, 1, 3)
+    # The divergence and its slope are 0 where student and teacher agree: start the student elsewhere.
+    teacher = {name: softmax(model(part) / T).detach() for name, part in (("R", x), ("F", u))}
+    first = loaded(net(), descend(model, -T * T * kl(teacher["F"], softmax(model(u) / T)), RATE))
+    loss = 0.7 * ce(first(x), y) + 0.4 * T * T * kl(teacher["R"], softmax(first(x) / T))
+    middle = loaded(net(), descend(first, loss, RATE))
+    away = loaded(net(), descend(middle, -T * T * kl(teacher["F"], softmax(middle(u) / T)), RATE))
+    end = descend(away, 0.7 * ce(away(x), y) + 0.4 * T * T * kl(teacher["R"], softmax(away(x) / T)), RATE)
+    settings = {"alpha": 0.4, "gamma": 0.7, "temperature": T, "max_epochs": 2, "epochs": 2}
+    assert_weights(once("scrub", model, data, (1, 3), **settings), end)
+
+
+def test_scrub_stops_its_passes_over_forget_data_after_max_epochs() -> None:
+    model, data = net(), samples()
+    x, y = only(data, *KEPT)
+    result = once("scrub", model, data, (1, 3), alpha=0.0, gamma=1.0, max_epochs=0)
+    assert_weights(result, descend(model, ce(model(x), y), RATE))
+
+
+def salient(model: nn.Module, data: unlearn.TensorData, share: float) -> dict[str, Tensor]:
+    """Mark the weights above the share's quantile of ``|∇ CE(F)|``."""
+    x, y = only(data, 1, 3)
+    slopes = torch.autograd.grad(ce(model(x), y), list(model.parameters()))
+    sizes = torch.cat([slope.abs().flatten() for slope in slopes])
+    bar = sizes.sort(descending=True).values[round(share * len(sizes)) - 1]
+    return {name: slope.abs() >= bar for (name, _), slope in zip(model.named_parameters(), slopes, strict=True)}
+
+
+def test_salun_steps_with_weight_decay_inside_the_mask_only(fixed_labels: list[int]) -> None:
+    model, data = net(), samples()
+    masks = salient(model, data, 0.4)
+    result = once("salun", model, data, (1, 3), share=0.4, weight_decay=0.1)
+    (x, y), (u, _) = only(data, *KEPT), only(data, 1, 3)
+    loss = ce(model(torch.cat([u, x])), torch.cat([torch.tensor(fixed_labels), y]))
+    step = descend(model, loss, RATE, decay=0.1)
+    start = dict(model.named_parameters())
+    assert_weights(result, {name: torch.where(masks[name], step[name], start[name].detach()) for name in step})
+
+
+@pytest.mark.parametrize("optimizer", ["sgd", "adam"])
+def test_salun_never_moves_a_masked_out_weight_nor_its_momentum(
+    optimizer: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[torch.optim.Optimizer] = []
+    make = unlearn.SalUn._make_optimizer
+
+    def spy(method: unlearn.SalUn, student: nn.Module) -> torch.optim.Optimizer:
+        made.append(make(method, student))
+        return made[-1]
+
+    monkeypatch.setattr(unlearn.SalUn, "_make_optimizer", spy)
+    model, data = net(), samples()
+    masks = salient(model, data, 0.5)
+    settings = {"share": 0.5, "weight_decay": 0.1, "epochs": 4, "momentum": 0.9, "batch_size": 8}
+    result = once("salun", model, data, (1, 3), **settings | {"optimizer": optimizer})
+    start, memories = dict(model.named_parameters()), list(made[0].state.values())
+    for (name, weight), memory in zip(result.named_parameters(), memories, strict=True):
+        still = ~masks[name]
+        assert torch.equal(weight[still], start[name][still])
+        assert not torch.isclose(weight[masks[name]], start[name][masks[name]], rtol=0, atol=1e-9).any()
+        for value in memory.values():
+            if isinstance(value, Tensor) and value.shape == weight.shape:
+                assert not value[still].any()
+                assert value[masks[name]].all()
+
+
+def test_boundary_shrink_descends_towards_the_nearest_retained_class() -> None:
+    model, data, bound = net(seed=3), samples(), 0.7
+    x, y = only(data, 1, 3)
+    targets = []
+    for image, label in zip(x, y, strict=True):
+        point = image[None].clone().requires_grad_(True)
+        (slope,) = torch.autograd.grad(ce(model(point), label[None]), point)
+        answer = model(image[None] + bound * slope.sign())[0].detach()
+        targets.append(max(KEPT, key=lambda k: answer[k].item()))
+    assert len(set(targets)) > 1
+    result = once("boundary-shrink", model, data, (1, 3), bound=bound)
+    assert_weights(result, descend(model, ce(model(x), torch.tensor(targets)), RATE))
+
+
+def test_learn_to_unlearn_ascends_on_forget_data_and_descends_on_its_imitations(fixed_labels: list[int]) -> None:
+    model, data = net(), samples()
+    attack: dict[str, Any] = {"radius": 0.5, "step_size": 0.2, "iterations": 5}
+    result = once("learn-to-unlearn", model, data, (1, 3), adversarial_weight=0.3, **attack)
+    x, y = only(data, 1, 3)
+    twins = []
+    for image, target in zip(x, fixed_labels, strict=True):
+        twin = image.clone()
+        for _ in range(5):
+            twin = twin.detach().requires_grad_(True)
+            (slope,) = torch.autograd.grad(ce(model(twin[None]), torch.tensor([target])), twin)
+            shift = twin - 0.2 * slope / slope.square().sum().sqrt() - image
+            length = shift.square().sum().sqrt()
+            twin = image + (shift if length <= 0.5 else shift * 0.5 / length)
+        twins.append(twin.detach())
+    loss = -ce(model(x), y) + 0.3 * ce(model(torch.stack(twins)), torch.tensor(fixed_labels))
+    assert_weights(result, descend(model, loss, RATE))
+
+
+def test_learn_to_unlearn_is_pulled_back_most_where_the_forget_data_matter_least(
+    fixed_labels: list[int],
+) -> None:
+    """The pull is 0 at the start and ``ρ Ω (θ - θ0)`` afterwards: two steps show it."""
+    model, data, rho = net(), samples(), 2.0
+    x, y = only(data, 1, 3)
+    names = [name for name, _ in model.named_parameters()]
+    size = model(x).square().sum(1).sqrt().mean()
+    slopes = [slope.abs() for slope in torch.autograd.grad(size, list(model.parameters()))]
+    omega = {n: (s.max() - s) / (s.max() - s.min()) for n, s in zip(names, slopes, strict=True)}
+    first = descend(model, -ce(model(x), y), RATE)
+    middle = loaded(copy.deepcopy(model), first)
+    free = descend(middle, -ce(middle(x), y), RATE)
+    start = dict(model.named_parameters())
+    expected = {n: free[n] - RATE * rho * omega[n] * (first[n] - start[n].detach()) for n in names}
+    settings = {"adversarial_weight": 0.0, "iterations": 0, "importance_weight": rho, "epochs": 2}
+    assert_weights(once("learn-to-unlearn", model, data, (1, 3), **settings), expected)
