@@ -6,10 +6,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import share_greedily
 from torch import Tensor
 
 import sfra.probes.assign
+from reference import share_greedily
 from sfra.errors import InputError
 from sfra.probes.assign import ASSIGNMENTS, assign
 
@@ -83,9 +83,7 @@ def test_an_uneven_share_and_an_unknown_method_are_refused() -> None:
     )
     with pytest.raises(InputError) as problem:
         assign(torch.zeros(6, 2), 3, "auction")
-    assert str(problem.value) == (
-        "there is no such assignment\n  expected: greedy or optimal\n  got:      auction"
-    )
+    assert str(problem.value) == ("there is no such assignment\n  expected: greedy or optimal\n  got:      auction")
 
 
 def test_the_example_in_the_docstring_runs() -> None:

@@ -36,7 +36,7 @@ def costs(pools: Pools) -> tuple[float, float]:
 
     def cost(t: float) -> float:
         still = filled > t
-        return t + float((SET_UP_COST + CONDITIONAL_COST * (need - p * t)[still]).sum())if still.any() else t
+        return t + float((SET_UP_COST + CONDITIONAL_COST * (need - p * t)[still]).sum()) if still.any() else t
 
     later = [cost(t) for t in (*filled, *np.geomspace(1, filled.max(), 200))]
     return cost(0.0), min(later)

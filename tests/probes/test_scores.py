@@ -5,11 +5,11 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from reference import log_softmax
-from reference import sureness as exact_sureness
 from torch import Tensor
 
 import sfra.probes.scores
+from reference import log_softmax
+from reference import sureness as exact_sureness
 from sfra.errors import InputError
 from sfra.probes import codes, kernels, scores
 from sfra.probes.scores import sureness

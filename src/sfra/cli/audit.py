@@ -9,7 +9,7 @@ import typer
 
 from sfra.cli import options as opt
 from sfra.cli.command import say
-from sfra.cli.output import check_folder, console, print_json
+from sfra.cli.output import check_folder, print_json, show
 from sfra.cli.progress import showing
 from sfra.errors import InputError
 
@@ -150,4 +150,4 @@ def _deliver(report: AuditReport, out: Path | None, *, json: bool, quiet: bool) 
     elif not quiet:
         from sfra.cli.summary import summary
 
-        console().print(summary(report, out))
+        show(summary(report, out))

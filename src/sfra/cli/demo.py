@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sfra.cli import options as opt
-from sfra.cli.output import check_folder, console, dump, print_json
+from sfra.cli.output import check_folder, dump, print_json, show
 from sfra.cli.progress import showing
 
 
@@ -28,7 +28,6 @@ def demo(
     elif not quiet:
         from sfra.cli.tables import demo_table
 
-        terminal = console()
-        terminal.print(demo_table(result.rows))
+        show(demo_table(result.rows))
         if out is not None:
-            terminal.print(f"\nWritten to {out}")
+            show(f"\nWritten to {out}")

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from sfra.cli.output import console, dump, print_json
+from sfra.cli.output import dump, print_json, show
 from sfra.errors import InputError
 
 ASSIGNMENTS = {
@@ -95,4 +95,4 @@ def list_(
     table.add_column(no_wrap=True)
     for name, text in entries.items():
         table.add_row(Text(name, style="bold"), Text(text))
-    console().print(table)
+    show(table)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from sfra.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.console import Console
+    from rich.console import RenderableType
 
 WIDEST = 104
 """Columns beyond which lines of text become hard to follow."""
@@ -67,12 +67,14 @@ def dump(content: Any) -> str:
     return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def console() -> Console:
-    """Return a console on stdout; without a terminal it is 80 columns wide and has no colours."""
+def show(*content: RenderableType) -> None:
+    """Print on stdout; without a terminal at 80 columns and without colours, never with blanks at the end of a line."""
     from rich.console import Console
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")
-    found = Console(highlight=False, markup=False, emoji=False)
-    found.width = min(found.width, WIDEST)
-    return found
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, WIDEST)
+    with console.capture() as captured:
+        console.print(*content, sep="\n")
+    sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))

@@ -16,24 +16,16 @@ from sfra.result import AuditReport
 COLOURS = {"recovered": "bold red", "generic": "bold cyan", "not-recovered": "bold cyan"}
 """Colours of the verdicts; all others are yellow: something is missing before a conclusion can be drawn."""
 
-RULES = {
-    "source-free": "the last epoch, no real data had a say",
-    "validation": "the best epoch on validation data",
-    "worst-case": "the best epoch on the test data itself, an upper bound",
-}
+RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
 
-VARIANTS = {
-    "released": "forget row as released",
-    "reset-row": "forget row re-initialised",
-    "restored-row": "missing forget row restored",
-}
+VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restored-row": ", forget row restored"}
 
 
 def summary(report: AuditReport, out: Path | None) -> Group:
     """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
     parts = [_subject(report), *_verdict(report)]
     if report.rs is not None:
-        parts += [_indent(accuracy_table(report.retain, report.forget)), _indent(_scores(report)), *_readings(report)]
+        parts += [_indent(accuracy_table(report.retain, report.forget, len(report.forget_classes))), _indent(_scores(report)), *_readings(report)]
     return Group(*parts, *_findings(report), _end(report, out))
 
 
@@ -52,7 +44,7 @@ def _subject(report: AuditReport) -> RenderableType:
     }
     grid = _grid()
     for name, text in rows.items():
-        grid.add_row(Text(name, style="bold"), Text(text))
+        grid.add_row(name, Text(text, overflow="fold"))
     return Group(Text("Source-free relearning audit", style="bold underline"), Text(), _indent(grid))
 
 
@@ -65,23 +57,26 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
 
 def _scores(report: AuditReport) -> Table:
     """Explain RS, its floor and ΔRS, each beside its value."""
-    grid = _grid()
     assert report.rs is not None and report.rs_interval is not None
+    grid = _grid()
     low, high = report.rs_interval
-    spread = f"± {report.rs_std:.3f} over {_seeds(report.settings['seeds'])}; " if report.rs_std is not None else ""
-    where = f"{report.scale} scale, {report.rule} rule ({RULES[report.rule]}), {VARIANTS[report.variant]}"
-    grid.add_row("RS", number(report.rs), f"relearning score: 0 nothing comes back, 1 all of it and nothing is lost")
+    spread = f"± {report.rs_std:.3f} over {_seeds(report.settings['seeds'])}, " if report.rs_std is not None else ""
+    setting = f"{report.scale} scale, {report.rule} rule ({RULES[report.rule]}){VARIANTS[report.variant]}"
+    budgets = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
+    kept = " / ".join(number(score) for score in report.rs_at.values())
+    grid.add_row("RS", number(report.rs), "0: nothing comes back; 1: all of it, at no cost to the rest")
     grid.add_row("", "", f"{spread}95 % interval {low:.3f} to {high:.3f}")
-    grid.add_row("", "", where)
-    grid.add_row("floor", number(report.floor), "what a head that always answers the forgotten class would score")
-    if report.delta_rs is None:
-        text = "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
-    else:
-        text = f"RS minus that of the reference, {number(report.reference_rs)}, in the same audit"
-    grid.add_row("ΔRS", signed(report.delta_rs), text)
-    losses = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
-    grid.add_row("RS@ε", " / ".join(map(number, report.rs_at.values())), f"best RS of an epoch that costs at most {losses} points")
+    grid.add_row("", "", setting)
+    grid.add_row("floor", number(report.floor), "scored by a head that always answers the forgotten class")
+    grid.add_row("ΔRS", signed(report.delta_rs), _comparison(report))
+    grid.add_row("RS@ε", "", f"{kept}: best RS while the other classes lose at most {budgets} points")
     return grid
+
+
+def _comparison(report: AuditReport) -> str:
+    if report.delta_rs is None:
+        return "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
+    return f"RS minus {number(report.reference_rs)}, that of the reference in the same audit"
 
 
 def _readings(report: AuditReport) -> Iterator[RenderableType]:
@@ -133,9 +128,9 @@ def _seeds(count: int) -> str:
 
 
 def _grid() -> Table:
+    """Make a table of labels, numbers and explanations; only the last column wraps."""
     grid = Table.grid(padding=(0, 2, 0, 0))
-    for _ in range(2):
-        grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, style="bold")
     return grid
 
 

@@ -49,10 +49,13 @@ def points(before: float | None, after: float | None) -> str:
     return NONE if before is None or after is None else f"{100 * (after - before):+z.1f} points"
 
 
-def accuracy_table(retain: Mapping[str, float | None], forget: Mapping[str, float | None]) -> Table:
+def accuracy_table(
+    retain: Mapping[str, float | None], forget: Mapping[str, float | None], forgotten: int = 1
+) -> Table:
     """Show accuracies before and after relearning."""
     table = _table("Accuracy", "", "before", "after", "")
-    for name, what, row in (("retain", "other classes", retain), ("forget", "forgotten class", forget)):
+    gone = "forgotten class" if forgotten == 1 else f"{forgotten} forgotten classes"
+    for name, what, row in (("retain", "the other classes", retain), ("forget", gone, forget)):
         before, after = row["before"], row["after"]
         table.add_row(name, what, percent(before), percent(after), points(before, after))
     return table

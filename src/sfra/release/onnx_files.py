@@ -22,6 +22,10 @@ def read_model(file: Path) -> Any:
         raise _unreadable(file, problem) from None
     if not model.graph.node:
         raise _unreadable(file, "no operations in it")
+    texts = [text for node in model.graph.node for text in (node.op_type, *node.input, *node.output)]
+    texts += [part.name for part in (*model.graph.input, *model.graph.output, *model.graph.initializer)]
+    if not all(isinstance(text, str) for text in texts):  # what is not UTF-8 is left as bytes
+        raise _unreadable(file, "names that are not text")
     for tensor in external_tensors(model):
         _check_location(file, tensor)
     try:
