@@ -122,7 +122,7 @@ class BatchedEngine:
         rows = max(1, LOGITS_AT_ONCE // (K * C))
         for i in range(0, labels.shape[1], rows):
             logp = self._log_softmax(samples[:, i : i + rows])
-            self._losses[:, i : i + rows] = -logp.gather(1, labels[:, None, i : i + rows]).squeeze(1)
+            self._losses[:, i : i + rows] = -logp.gather(2, labels[:, i : i + rows, None]).squeeze(2)
         return self._losses.mean(dim=1)
 
     def epoch(self, orders: Int[Tensor, "K P"]) -> Float[Tensor, " K"]:
@@ -134,8 +134,8 @@ class BatchedEngine:
         self._epochs += 1
         return self._losses.mean(dim=1)
 
-    def _log_softmax(self, samples: Float[Tensor, "K n d"]) -> Float[Tensor, "K C n"]:
-        return torch.baddbmm(self.bias.unsqueeze(2), self.weight, samples.mT).log_softmax(dim=1)
+    def _log_softmax(self, samples: Float[Tensor, "K n d"]) -> Float[Tensor, "K n C"]:
+        return torch.baddbmm(self.bias.unsqueeze(1), samples, self.weight.mT).log_softmax(dim=2)
 
     def _steps(self) -> None:
         batch = self._recipe.batch_size
@@ -143,12 +143,12 @@ class BatchedEngine:
             orders = self._orders[:, start : start + batch]
             K, n = orders.shape
             x = self._samples.index_select(0, orders.reshape(-1)).view(K, n, -1)
-            y = self._labels[orders].unsqueeze(1)
+            y = self._labels[orders].unsqueeze(2)
             logp = self._log_softmax(x)
-            self._losses[:, start : start + n] = -logp.gather(1, y).squeeze(1)
-            residual = logp.exp_().scatter_add_(1, y, logp.new_full((), -1.0).expand_as(y)).div_(n)
-            torch.bmm(residual, x, out=self._gradient[0])
-            torch.sum(residual, 2, out=self._gradient[1])
+            self._losses[:, start : start + n] = -logp.gather(2, y).squeeze(2)
+            residual = logp.exp_().scatter_add_(2, y, logp.new_full((), -1.0).expand_as(y)).div_(n)
+            torch.bmm(residual.mT, x, out=self._gradient[0])
+            torch.sum(residual, 1, out=self._gradient[1])
             self._adam()
 
     def _adam(self) -> None:

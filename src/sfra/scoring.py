@@ -20,7 +20,7 @@ from sfra.result import AuditReport
 from sfra.runs import Run
 from sfra.scale import SWEEP, scale_curve
 from sfra.subject import Subject
-from sfra.verdict import Reading, verdict
+from sfra.verdict import Reading, overall_verdict, verdict
 
 RULE = "source-free"
 """Rule of the verdict: no real data has a say in which epoch counts."""
@@ -113,8 +113,10 @@ def score(
     subject = evidence.subject
     names = subject.release.class_names or (subject.test and subject.test.class_names)
     outcome = head.model if head else None
+    found = conclude(evidence, control, rows, forget, config)
+    odd = any(finding.code == "forget-row-outlier" for finding in found)
     return AuditReport(
-        verdict=verdict(head.reading if head else None),
+        verdict=overall_verdict(head.reading if head else None, _reset_reading(rows), row_is_odd=odd),
         rs=outcome.rs if outcome else None,
         rs_std=outcome.rs_std if outcome else None,
         rs_interval=outcome.interval if outcome else None,
@@ -129,7 +131,7 @@ def score(
         forget=_before_after(outcome, "forget"),
         rs_at=budgets(evidence.measured, first.setting, config.budgets) if evidence.measured else {},
         relearned=_relearned(outcome, config),
-        findings=conclude(evidence, control, rows, forget, config),
+        findings=found,
         results=[row.row() for row in rows],
         sweep=_sweep(rows) if config.scale == "sweep" and rows else None,
         trajectory=_curves("model", evidence) + (_curves("reference", control) if control else []),
@@ -157,6 +159,11 @@ def _pair(model: Sequence[Outcome], reference: Sequence[Outcome]) -> list[Scored
         return next((r for r in same if (r.setting.variant == "reset-row") == fresh), same[0] if same else None)
 
     return [Scored(model=outcome, reference=twin(outcome)) for outcome in model]
+
+
+def _reset_reading(rows: Sequence[Scored]) -> Reading | None:
+    reset = (row for row in rows if row.model.setting.variant == "reset-row" and row.model.rule == RULE)
+    return next((row.reading for row in reset), None)
 
 
 def _before_after(outcome: Outcome | None, which: str) -> dict[str, float | None]:

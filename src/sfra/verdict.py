@@ -14,6 +14,7 @@ RETAIN_LIMIT = 0.10
 
 VERDICTS = {
     "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
+    "recovered-after-reset": "The class comes back once its odd output row is reset: it was hidden at the head.",
     "inconclusive": "The class comes back somewhat more than in a model that never saw it, within sampling error.",
     "generic": "The class comes back no more than in a model that never saw it: no evidence of residual memory.",
     "not-recovered": "The class did not come back in this audit. That is no proof of erasure.",
@@ -34,6 +35,17 @@ class Reading:
     """Lower end of the 95 % interval of ΔRS."""
     retain_before: float
     retain_after: float
+
+
+def overall_verdict(released: Reading | None, reset: Reading | None, *, row_is_odd: bool) -> str:
+    """Name what the audit concludes from the head as released and, if its forget row is odd, with that row reset.
+
+    An extreme bias hides a class from any relearning of limited length: Adam moves a bias by about its learning rate a
+    step. So a release with an odd row does not pass where the same release with a fresh row would not.
+    """
+    found = verdict(released)
+    hidden = row_is_odd and reset is not None and verdict(reset) == "recovered"
+    return "recovered-after-reset" if hidden and found in ("not-recovered", "generic", "inconclusive") else found
 
 
 def verdict(reading: Reading | None) -> str:

@@ -319,11 +319,19 @@ def test_garbage_is_refused(tmp_path: Path, content: bytes) -> None:
         load(tmp_path / "bad.onnx")
 
 
-def test_unknown_operations_are_refused(tmp_path: Path) -> None:
+def test_names_that_are_not_text_are_refused(tmp_path: Path) -> None:
+    file = saved(GRAPHS["gemm"], tmp_path)
+    file.write_bytes(file.read_bytes().replace(b"Gemm", b"G\xffmm"))
+    with pytest.raises(InputError, match=r"(?s)model\.onnx cannot be read.*names that are not text"):
+        load(file)
+
+
+def test_unknown_operations_are_refused(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     model = graph([node("Evil", ["z"], ["e"], domain="evil.ops"), node("MatMul", ["e", "wt"], ["y"])], [wt])
     model.opset_import.append(helper.make_opsetid("evil.ops", 1))
     with pytest.raises(InputError, match=r"(?s)onnxruntime cannot open the model.*custom operations"):
         load(saved(model, tmp_path))
+    assert capfd.readouterr() == ("", "")
 
 
 def test_a_graph_that_runs_in_circles_is_refused(tmp_path: Path) -> None:

@@ -5,6 +5,8 @@ Nothing heavy is imported before a command really runs, so that ``sfra --help`` 
 
 from __future__ import annotations
 
+import io
+import sys
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -14,11 +16,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run a command and return its exit code.
 
     0: done. 1: a gate failed. 2: the user can fix it. 70: a defect of this program. 130: interrupted.
-
-    >>> main(["list"])  # doctest: +SKIP
     """
     from sfra.cli.app import app
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")  # a terminal that has no Δ must not end an audit
     try:
         app(args=None if arguments is None else list(arguments), prog_name="sfra")
     except SystemExit as end:

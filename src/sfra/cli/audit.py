@@ -55,10 +55,11 @@ def audit(
     json: opt.Json = False,
     fail_if: opt.FailIf = None,
 ) -> None:
-    """Test whether a forgotten class can be brought back with nothing but the released model.
+    """Test whether a forgotten class can be brought back.
 
-    Real data, where given, only measures what came back. The verdict compares with a model that never saw the class
-    (--reference): without one, a high score is no evidence of memory.
+    The audit needs nothing but the released model. Real data (--data), where given, only measures what came back. The
+    verdict compares with a model that never saw the class (--reference): without one, a high score is no evidence of
+    memory.
 
     Example: sfra audit head.npz --forget 7 --data features.npz --out results/
     """
@@ -69,6 +70,7 @@ def audit(
         from sfra.audit import audit as run
         from sfra.cli import gates
         from sfra.config import AuditConfig
+        from sfra.probes import MAX_DRAWS
 
         config = AuditConfig(
             n=n,
@@ -83,7 +85,7 @@ def audit(
             reset_row=not no_reset_row,
             device=device,
             threads=threads,
-            **({} if max_draws is None else {"max_draws": max_draws}),
+            max_draws=max_draws or MAX_DRAWS,
         )
         tests = [gates.parse(text) for text in fail_if or ()]
         gates.check_gates(tests, config, data=data is not None, reference=reference is not None, missing=missing_row)

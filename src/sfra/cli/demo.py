@@ -14,9 +14,9 @@ def demo(
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Train small classifiers, let each forget a class in its own way, and audit them all.
+    """Run the whole story on handwritten digits.
 
-    Everything runs on handwritten digits that come with a package that is already installed: nothing is downloaded.
+    Trains small classifiers, lets each forget a class in its own way, and audits them all. Nothing is downloaded.
     """
     check_folder(out)
     with showing(quiet=quiet) as progress:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from sfra.cli.output import dump, print_json, show
+from sfra.cli.output import dump, print_json
 from sfra.errors import InputError
 
 ASSIGNMENTS = {
@@ -46,18 +49,18 @@ def _datasets() -> dict[str, str]:
 
 def _methods() -> dict[str, str]:
     unlearn = import_module("sfra.unlearn")
-    return {name: unlearn.describe(name).summary for name in unlearn.names()}
+    return {name: _sentence(unlearn.describe(name).summary) for name in unlearn.names()}
 
 
 def _findings() -> dict[str, str]:
-    """Describe every finding by the first line of its rule."""
+    """Describe every finding by the first line of its rule's documentation."""
     findings = import_module("sfra.findings")
-    first = {code: _first_line(getattr(findings, code.replace("-", "_"))) for code in findings.CODES}
-    return {code: line.replace("Fire when", "raised when", 1) for code, line in first.items()}
+    rules = {code: getattr(findings, code.replace("-", "_")).__doc__ or "" for code in findings.CODES}
+    return {code: "raised" + _sentence(text).removeprefix("Fire").partition(";")[0] for code, text in rules.items()}
 
 
-def _first_line(thing: Any) -> str:
-    return (thing.__doc__ or "").strip().partition("\n")[0].rstrip(".").replace("`", "")
+def _sentence(documentation: str) -> str:
+    return documentation.strip().partition("\n")[0].rstrip(".").replace("`", "")
 
 
 LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
@@ -76,23 +79,28 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
 
 def list_(
     kind: Annotated[
-        str | None, typer.Argument(metavar="[KIND]", help=f"One of {', '.join(LISTS)}.", show_default=False)
+        str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(LISTS)}.", show_default=False)
     ] = None,
     json: Annotated[bool, typer.Option("--json", help="Print a JSON array of names and descriptions.")] = False,
     debug: Annotated[bool, typer.Option("--debug", help="Show where in the program an error arose.")] = False,
 ) -> None:
-    """List the names that options take; without KIND, what can be listed."""
+    """List the names that options take.
+
+    Without KIND, list what can be listed.
+    """
     if kind is not None and kind not in LISTS:
         raise InputError("there is no such list", expected=", ".join(LISTS), got=kind)
     entries = LISTS[kind][1]() if kind else {name: what for name, (what, _) in LISTS.items()}
     if json:
         print_json(dump([{"name": name, "description": text} for name, text in entries.items()]))
         return
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table.grid(padding=(0, 2, 0, 0))
-    table.add_column(no_wrap=True)
+    width = max(map(len, entries))
     for name, text in entries.items():
-        table.add_row(Text(name, style="bold"), Text(text))
-    show(table)
+        typer.echo(_fold(f"{name:<{width}}  {text}", width + 2))
+
+
+def _fold(line: str, indent: int) -> str:
+    """Wrap a line for the eye on a terminal; elsewhere it stays one line, for other programs."""
+    if not sys.stdout.isatty():
+        return line
+    return textwrap.fill(line, shutil.get_terminal_size().columns - 1, subsequent_indent=" " * indent)

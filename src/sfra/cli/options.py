@@ -49,24 +49,27 @@ ReferenceData = Annotated[
 ]
 Validation = Annotated[
     str | None,
-    _what(metavar="DATA", help="Data that the validation rule selects on.  [default: its own split, or half of --data]"),
+    _what(
+        metavar="DATA", help="Data that the validation rule selects on.", show_default="own split, or half of --data"
+    ),
 ]
 Arch = Annotated[
     str | None,
     _what(metavar="NAME", help="Architecture of a state dict: a name (sfra list backbones) or package:factory."),
 ]
 ReferenceArch = Annotated[
-    str | None, _what(metavar="NAME", help="Architecture of the reference.  [default: that of MODEL]")
+    str | None, _what(metavar="NAME", help="Architecture of the reference.", show_default="that of MODEL")
 ]
 MissingRow = Annotated[
     bool, _what("--missing-row", help="The head has no output for the forgotten classes: restore it with fresh rows.")
 ]
 
 N = Annotated[
-    int | None, _how(min=1, metavar="N", help="Candidates per retain class.  [default: as published, by classes]")
+    int | None, _how(min=1, metavar="N", help="Candidates per retain class.", show_default="by number of classes")
 ]
 M = Annotated[
-    int | None, _how(min=1, metavar="M", help="Probes per retain class.  [default: as published, at least 200]")
+    int | None,
+    _how(min=1, metavar="M", help="Probes per retain class.", show_default="by number of classes, 200 or more"),
 ]
 Proposal = Annotated[str, _how(metavar="NAME", help="Distribution of the probes (sfra list proposals).")]
 Score = Annotated[str, _how(metavar="NAME", help="Score that ranks the probes (sfra list scores).")]
@@ -79,20 +82,20 @@ Scale = Annotated[
 Epochs = Annotated[int, _how(min=1, metavar="N", help="Length of the relearning.")]
 Seeds = Annotated[int, _how(min=1, metavar="N", help="How many times to repeat, with new draws.")]
 MaxDraws = Annotated[
-    int | None, _how(min=1, metavar="N", help="Most random draws for the probes of a run.  [default: one billion]")
+    int | None, _how(min=1, metavar="N", help="Most random draws for the probes of a run.", show_default="a billion")
 ]
 NoResetRow = Annotated[bool, _how("--no-reset-row", help="Leave out the variant with a fresh forget row.")]
 
 Seed = Annotated[int, _run(min=0, metavar="N", help="First seed; equal seeds give equal results.")]
 Device = Annotated[str, _run(metavar="DEVICE", help="cpu, cuda, cuda:1, mps ...")]
 Threads = Annotated[
-    int | None, _run(min=1, metavar="N", help="Threads for the probes on the CPU.  [default: all cores]")
+    int | None, _run(min=1, metavar="N", help="Threads for the probes on the CPU.", show_default="all cores")
 ]
 NoCache = Annotated[bool, _run("--no-cache", help="Neither reuse nor keep extracted features.")]
 Quiet = Annotated[bool, _run("--quiet", help="Print no progress and no summary, only what went wrong.")]
 Debug = Annotated[bool, _run("--debug", help="Show where in the program an error arose.")]
 
-Out = Annotated[Path | None, _end(metavar="DIR", help="Folder to keep the results in.  [default: nothing is kept]")]
+Out = Annotated[Path | None, _end(metavar="DIR", help="Folder to keep the results in.", show_default="nothing is kept")]
 Json = Annotated[bool, _end("--json", help="Print the result as JSON on stdout, and nothing else there.")]
 FailIf = Annotated[
     list[str] | None,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import sys
 import tempfile
@@ -28,7 +27,9 @@ def check_folder(out: Path | None, *names: str) -> None:
             break
     for name in names:
         if (out / name).exists() and not (out / name).is_file():
-            raise InputError("a result cannot be written", expected=f"a file or nothing at {out / name}", got="a folder")
+            raise InputError(
+                "a result cannot be written", expected=f"a file or nothing at {out / name}", got="a folder"
+            )
 
 
 def _check_existing(path: Path, out: Path) -> None:
@@ -71,8 +72,6 @@ def show(*content: RenderableType) -> None:
     """Print on stdout; without a terminal at 80 columns and without colours, never with blanks at the end of a line."""
     from rich.console import Console
 
-    if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="replace")
     console = Console(highlight=False, markup=False, emoji=False)
     console.width = min(console.width, WIDEST)
     with console.capture() as captured:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -25,7 +26,11 @@ def summary(report: AuditReport, out: Path | None) -> Group:
     """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
     parts = [_subject(report), *_verdict(report)]
     if report.rs is not None:
-        parts += [_indent(accuracy_table(report.retain, report.forget, len(report.forget_classes))), _indent(_scores(report)), *_readings(report)]
+        parts += [
+            _indent(accuracy_table(report.retain, report.forget, len(report.forget_classes))),
+            _indent(_scores(report)),
+            *_readings(report),
+        ]
     return Group(*parts, *_findings(report), _end(report, out))
 
 
@@ -39,8 +44,8 @@ def _subject(report: AuditReport) -> RenderableType:
         "Forgotten": _classes(report),
         "Data": f"{plain(data['source'])} ({data['samples']:,} samples)" if data else "none: nothing is measured",
         "Reference": plain(reference["source"]) if reference else "none: there is nothing to compare with",
-        "Audit": f"N = {settings['n']:,} candidates and M = {settings['m']:,} probes per class, "
-        f"{settings['epochs']:,} epochs, {_seeds(settings['seeds'])}",
+        "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {settings['epochs']:,} epochs, "
+        f"{_seeds(settings['seeds'])}",
     }
     grid = _grid()
     for name, text in rows.items():
@@ -49,15 +54,21 @@ def _subject(report: AuditReport) -> RenderableType:
 
 
 def _verdict(report: AuditReport) -> Iterator[RenderableType]:
-    """Say what it amounts to, in words."""
+    """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     colour = COLOURS.get(report.verdict, "bold yellow")
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, colour))
-    yield _indent(Text(report.statement))
+    lines = [report.statement]
+    for row in report.results:
+        if row["rule"] == report.rule and row["verdict"] != report.verdict and _is_main(row, report):
+            where = "With a fresh forget row" if row["variant"] == "reset-row" else f"At {row['scale']} scale"
+            scores = f"RS {number(row['rs'])}" + (f", ΔRS {signed(row['delta_rs'])}" if report.reference else "")
+            lines.append(f"{where} the same audit says: {row['verdict']} ({scores}).")
+    yield _indent(Text("\n".join(lines)))
 
 
 def _scores(report: AuditReport) -> Table:
     """Explain RS, its floor and ΔRS, each beside its value."""
-    assert report.rs is not None and report.rs_interval is not None
+    assert report.rs_interval is not None
     grid = _grid()
     low, high = report.rs_interval
     spread = f"± {report.rs_std:.3f} over {_seeds(report.settings['seeds'])}, " if report.rs_std is not None else ""
@@ -76,32 +87,41 @@ def _scores(report: AuditReport) -> Table:
 def _comparison(report: AuditReport) -> str:
     if report.delta_rs is None:
         return "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
-    return f"RS minus {number(report.reference_rs)}, that of the reference in the same audit"
+    low, high = report.delta_rs_interval or (report.delta_rs, report.delta_rs)
+    rest = f"RS minus {number(report.reference_rs)}, that of the reference in the same audit"
+    return f"{rest}\n95 % interval {signed(low)} to {signed(high)}"
 
 
 def _readings(report: AuditReport) -> Iterator[RenderableType]:
     """Show the same audit at other scales, by other rules and with a fresh forget row; then the sweep."""
-    swept = {point["scale"] for point in report.sweep["points"]} if report.sweep else set()
-    shown = [row for row in report.results if row["scale"] not in swept - {"canonical", report.scale}]
-    yield Text("All readings (* the verdict's)", style="bold")
+    yield Text("All readings (* that of the verdict)", style="bold")
+    shown = [row for row in report.results if _is_main(row, report)]
     yield _indent(results_table(shown, (report.scale, report.variant, report.rule)))
-    if report.sweep is None:
-        return
-    yield Text("Over scales", style="bold")
-    yield _indent(sweep_table(report.sweep["points"]))
-    if report.sweep["area"] is not None:
-        yield _indent(
-            Text(
-                f"Area between model and reference {signed(report.sweep['area'])} (0: relearns like the reference, at "
-                f"most ±0.5). RS where the reference is at {report.sweep['level']:g}: "
-                f"{number(report.sweep['rs_at_reference'])}."
-            )
-        )
+    if report.sweep is not None:
+        yield Text(f"Over scales ({report.rule} rule)", style="bold")
+        yield Padding(sweep_table(report.sweep["points"]), (0, 0, 0, 2))
+        yield _indent(Text(_curve(report.sweep)))
+
+
+def _is_main(row: dict[str, Any], report: AuditReport) -> bool:
+    """Say whether a reading is one of those that every audit has, rather than a point of the sweep."""
+    return row["scale"] in ("native", "canonical", report.scale)
+
+
+def _curve(sweep: dict[str, Any]) -> str:
+    """Sum up the curve over the scales."""
+    if sweep["area"] is None:
+        return f"Highest RS {number(sweep['best_rs'])}. Without a reference a curve says little."
+    return (
+        f"Area between the model's and the reference's curve: {signed(sweep['area'])} (0: relearns like the reference; "
+        f"at most ±0.5). RS at the scale where the reference reaches {sweep['level']:.2f}: "
+        f"{number(sweep['rs_at_reference'])}."
+    )
 
 
 def _findings(report: AuditReport) -> Iterator[RenderableType]:
     if report.findings:
-        yield Text("Findings, gravest first (docs/flags.md explains each)", style="bold")
+        yield Text("Findings, gravest first (docs/flags.md explains each code)", style="bold")
         yield _indent(findings_table(report.findings))
 
 

@@ -18,7 +18,7 @@ GRADES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
 def plain(text: object) -> str:
     """Make text that came out of a file safe to print: one line, no control characters.
 
-    >>> plain("cat\\x1b[2J")
+    >>> plain("cat" + chr(27) + "[2J")
     'cat?[2J'
     """
     line = " ".join(str(text).split())
@@ -49,9 +49,7 @@ def points(before: float | None, after: float | None) -> str:
     return NONE if before is None or after is None else f"{100 * (after - before):+z.1f} points"
 
 
-def accuracy_table(
-    retain: Mapping[str, float | None], forget: Mapping[str, float | None], forgotten: int = 1
-) -> Table:
+def accuracy_table(retain: Mapping[str, float | None], forget: Mapping[str, float | None], forgotten: int = 1) -> Table:
     """Show accuracies before and after relearning."""
     table = _table("Accuracy", "", "before", "after", "")
     gone = "forgotten class" if forgotten == 1 else f"{forgotten} forgotten classes"
@@ -100,7 +98,9 @@ def demo_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table = _table("Model", "retain", "", "forget", "", "RS", "ΔRS", "Verdict", left=1)
     table.columns[-1].justify = "left"
     for row in rows:
-        retain, forget = ((percent(row[f"{what}_before"]), percent(row[f"{what}_after"])) for what in ("retain", "forget"))
+        retain, forget = (
+            (percent(row[f"{what}_before"]), percent(row[f"{what}_after"])) for what in ("retain", "forget")
+        )
         scores = number(row["rs"]), signed(row["delta_rs"])
         table.add_row(plain(row["model"]), *retain, *forget, *scores, plain(row["verdict"] or NONE))
     return table

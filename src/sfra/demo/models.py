@@ -20,14 +20,14 @@ from sfra.train import TensorData, train
 ARCH = "small-cnn"
 """Architecture of every model here, as ``--arch`` names it."""
 
-TRAINING = unlearn.Retrained(epochs=20, learning_rate=0.1, batch_size=64)
+TRAINING = unlearn.Retrained(epochs=12, learning_rate=0.1, batch_size=64)
 """How the original is trained, and the retrained ones: without the forget classes, from a new start."""
 
 RECIPES: dict[str, tuple[unlearn.UnlearningMethod, ...]] = {
     "delete": tuple(unlearn.Delete(learning_rate=rate) for rate in (1e-3, 3e-3, 1e-2)),
     "bad-teacher": tuple(unlearn.BadTeacher(learning_rate=rate, epochs=10, batch_size=64) for rate in (1e-3, 1e-2)),
     "finetune": tuple(
-        unlearn.Finetune(learning_rate=rate, epochs=20, batch_size=64, weight_decay=5e-4) for rate in (0.2, 0.5)
+        unlearn.Finetune(learning_rate=rate, epochs=12, batch_size=64, weight_decay=5e-4) for rate in (0.2, 0.5)
     ),
 }
 """Candidates of each approximate method. The validation split picks one by AUS; no audit has a say."""

@@ -2,7 +2,11 @@
 
 A chain at ``y`` draws a Gaussian ``v`` and moves to a point of the ellipse ``y cos θ + v sin θ``, uniformly among
 those that satisfy every constraint ``row · y > offset``: never rejected, and the Gaussian on the polyhedron is
-invariant. With ``z = tan(θ/2)`` a constraint is a quadratic inequality in ``z`` that holds at ``z = 0``.
+invariant. Fixed coordinates only change the offset.
+
+With ``p = row · y``, ``w = row · v``, ``slack = p - offset`` and ``z = tan(θ/2)`` the constraint on the ellipse reads
+``slack + 2 w z - (2 p - slack) z² > 0``, which holds at ``z = 0``. If the bracket is positive it holds between the
+roots, on both sides of 0; if not, it fails between them, which is a gap on one side of 0, or nowhere.
 """
 
 from __future__ import annotations
@@ -18,52 +22,39 @@ from sfra.probes.normals import kernel, quantile, seed_stream, uniform
 
 @kernel
 @no_type_check
-def _collect_gaps(p, w, offsets, c, starts, ends):
-    """Return the open interval of ``z`` around 0 for chain ``c``, and how many gaps in it were written down.
-
-    For ``p cos θ + w sin θ > l``: ``(p - l) + 2 w z - (p + l) z² > 0``. With ``p + l > 0`` it holds between the
-    roots, which lie on both sides of 0; otherwise it fails between them, on one side of 0, or nowhere.
-    """
-    low, high = -np.inf, np.inf
-    count = 0
-    for i in range(len(offsets)):
-        slack, other = max(p[i, c] - offsets[i], 0.0), p[i, c] + offsets[i]
-        square = w[i, c] * w[i, c] + slack * other
-        if other < 0.0 and square <= 0.0:
+def restrict(slack, p, w, low, high, starts, ends, counts):
+    """Narrow the intervals ``low`` to ``high`` of ``z``, or note a gap in them, for one constraint of every chain."""
+    for c in range(len(slack)):
+        bracket = 2.0 * p[c] - slack[c]
+        square = w[c] * w[c] + slack[c] * bracket
+        if bracket < 0.0 and square <= 0.0:
             continue
         root = math.sqrt(max(square, 0.0))
-        q = w[i, c] + root if w[i, c] >= 0.0 else w[i, c] - root
-        near = -slack / q if q != 0.0 else 0.0
-        far = q / other if other != 0.0 else math.copysign(np.inf, q)
-        if other >= 0.0:
-            low, high = max(low, min(near, far)), min(high, max(near, far))
+        q = w[c] + root if w[c] >= 0.0 else w[c] - root
+        near = -slack[c] / q if q != 0.0 else 0.0
+        far = q / bracket if bracket != 0.0 else math.copysign(np.inf, q)
+        if bracket >= 0.0:
+            low[c], high[c] = max(low[c], min(near, far)), min(high[c], max(near, far))
         else:
-            starts[count], ends[count] = min(near, far), max(near, far)
-            count += 1
-    inside = 0
-    for i in range(count):
-        if starts[i] < high and ends[i] > low:
-            starts[inside], ends[inside] = starts[i], ends[i]
-            inside += 1
-    return low, high, inside
+            starts[c, counts[c]], ends[c, counts[c]] = min(near, far), max(near, far)
+            counts[c] += 1
 
 
 @kernel
 @no_type_check
-def draw_angle(p, w, offsets, c, starts, ends, share):
-    """Return the angle that lies the given share into the allowed part of the ellipse of chain ``c``."""
-    low, high, count = _collect_gaps(p, w, offsets, c, starts, ends)
-    order = np.argsort(starts[:count])
+def pick_angle(low, high, starts, ends, share):
+    """Return the angle that lies the given share into ``low`` to ``high`` without the gaps (``z``, not angles)."""
+    order = np.argsort(starts)
     total, at = 0.0, low
     for i in order:
-        total += max(math.atan(starts[i]) - math.atan(at), 0.0)
+        total += max(math.atan(min(starts[i], high)) - math.atan(at), 0.0)
         at = max(at, ends[i])
     total += max(math.atan(high) - math.atan(at), 0.0)
     goal, at = share * total, low
     for i in order:
-        piece = max(math.atan(starts[i]) - math.atan(at), 0.0)
+        piece = max(math.atan(min(starts[i], high)) - math.atan(at), 0.0)
         if goal < piece:
-            return 2.0 * (math.atan(at) + goal)
+            break
         goal -= piece
         at = max(at, ends[i])
     return 2.0 * (math.atan(at) + goal) if total > 0.0 else 0.0
@@ -79,38 +70,43 @@ def _products(rows, x, start, stop, out):
 
 @kernel
 @no_type_check
+def _draw_angles(offsets, at, part, turn, starts, ends, angles, state):
+    """Draw the angle of every chain; the last row is the pull, which may fall by an exponential variate."""
+    m, n = len(offsets), len(angles)
+    low, high, slack = np.full(n, -np.inf), np.full(n, np.inf), np.empty(n)
+    counts = np.zeros(n, np.int64)
+    for i in range(m):
+        for c in range(n):
+            slack[c] = max(at[i, c] - offsets[i], 0.0) if i < m - 1 else -math.log(uniform(state))
+        restrict(slack, part[i], turn[i], low, high, starts, ends, counts)
+    for c in range(n):
+        angles[c] = pick_angle(low[c], high[c], starts[c, : counts[c]], ends[c, : counts[c]], uniform(state))
+
+
+@kernel
+@no_type_check
 def walk(rows, offsets, y, edges, sweeps, seed, index):
     """Move every chain, a column of ``y``, by ``sweeps`` sweeps in place.
 
     A sweep moves the coordinates ``edges[g]`` to ``edges[g + 1]`` for each ``g`` in turn, the others fixed. The last
-    row is not a constraint but the pull of the density: it may fall by an exponential variate in one move.
-    ``rows`` and ``y`` are padded.
+    row is not a constraint but the pull of the density. ``rows`` and ``y`` are padded.
     """
     state = seed_stream(seed, index)
     m, n = len(offsets), y.shape[1]
     at, part, turn = np.empty((rows.shape[0], n)), np.empty((rows.shape[0], n)), np.empty((rows.shape[0], n))
-    own, other = np.zeros(y.shape), np.zeros(y.shape)
-    starts, ends, limits = np.empty(m), np.empty(m), np.empty(m)
-    cosine, sine = np.empty(n), np.empty(n)
+    starts, ends, angles = np.empty((n, m)), np.empty((n, m)), np.empty(n)
     _products(rows, y, 0, y.shape[0], at)
     for _ in range(sweeps):
         for g in range(len(edges) - 1):
             start, stop = edges[g], edges[g + 1]
-            own[:], other[:] = 0.0, 0.0
+            own, other = np.zeros(y.shape), np.zeros(y.shape)
+            own[start:stop] = y[start:stop]
             for i in range(start, stop):
                 for c in range(n):
-                    own[i, c], other[i, c] = y[i, c], quantile(uniform(state))
+                    other[i, c] = quantile(uniform(state))
             _products(rows, own, start, stop, part)
             _products(rows, other, start, stop, turn)
-            for c in range(n):
-                for i in range(m - 1):
-                    limits[i] = offsets[i] - at[i, c] + part[i, c]
-                limits[m - 1] = part[m - 1, c] + math.log(uniform(state))
-                angle = draw_angle(part, turn, limits, c, starts, ends, uniform(state))
-                cosine[c], sine[c] = math.cos(angle), math.sin(angle)
-            for i in range(start, stop):
-                for c in range(n):
-                    y[i, c] = own[i, c] * cosine[c] + other[i, c] * sine[c]
-            for i in range(m):
-                for c in range(n):
-                    at[i, c] += part[i, c] * (cosine[c] - 1.0) + turn[i, c] * sine[c]
+            _draw_angles(offsets, at, part, turn, starts, ends, angles, state)
+            cosine, sine = np.cos(angles), np.sin(angles)
+            y[start:stop] = own[start:stop] * cosine + other[start:stop] * sine
+            at[:m] += part[:m] * (cosine - 1.0) + turn[:m] * sine

@@ -95,7 +95,9 @@ def open_session(model: Any) -> Any:
     # Quantised weights are dequantised, as the graph says, and not fused into coarser integer products.
     options.add_session_config_entry("session.disable_quant_qdq", "1")
     try:
-        return runtime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(
+            model.SerializeToString(), options, providers=["CPUExecutionProvider"], enable_fallback=0
+        )
     except Exception as problem:
         raise InputError(
             "onnxruntime cannot open the model",
