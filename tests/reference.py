@@ -27,7 +27,7 @@ PROPOSALS: dict[str, Draw] = {
     "relu-gaussian": lambda rng, size: np.maximum(rng.standard_normal(size), 0.0),
     "abs-gaussian": lambda rng, size: np.abs(rng.standard_normal(size)),
 }
-BATCH = 1024
+BATCH = 256
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -133,6 +133,8 @@ def test_what_cannot_be_trained_is_refused_with_the_reason() -> None:
         TensorData(torch.zeros(2, 3), torch.zeros(2))
     with pytest.raises(InputError, match=r"labels are not class indices"):
         TensorData(torch.zeros(1, 3), torch.tensor([-1]))
+    with pytest.raises(InputError, match=r"labels are not on the CPU\n  got: +meta\n  do: +pass labels.cpu\(\)"):
+        TensorData(torch.zeros(2, 3), torch.zeros(2, dtype=torch.long, device="meta"))
     with pytest.raises(InputError, match=r"images and labels disagree\n  expected: 2 labels\n  got: +1"):
         TensorData(torch.zeros(2, 3), torch.zeros(1, dtype=torch.long))
     with pytest.raises(InputError, match="nothing to train on"):

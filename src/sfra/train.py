@@ -51,11 +51,13 @@ class TensorData:
     """
 
     images: Tensor
-    """Floating point, one entry per sample along the first axis."""
+    """Floating point, one entry per sample along the first axis, on any device."""
     labels: Tensor
-    """Class indices from 0, integers of shape ``[n]``."""
+    """Class indices from 0, integers of shape ``[n]``, on the CPU."""
 
     def __post_init__(self) -> None:
+        if self.labels.device.type != "cpu":
+            raise InputError("the labels are not on the CPU", got=self.labels.device, do="pass labels.cpu()")
         integers = not (self.labels.is_floating_point() or self.labels.dtype == torch.bool)
         if self.labels.ndim != 1 or not integers or (len(self.labels) and int(self.labels.min()) < 0):
             got = f"{self.labels.dtype} of shape {list(self.labels.shape)}"

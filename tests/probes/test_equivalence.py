@@ -55,11 +55,15 @@ def normal(*shape: int, seed: int = 0) -> Tensor:
     return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
+def directions(*shape: int, seed: int) -> Tensor:
+    return torch.nn.functional.normalize(normal(*shape, seed=seed), dim=1)
+
+
 HEADS = {
     "ten classes": Head(normal(10, 64) / 4, normal(10, seed=1) / 4),
     "without bias": Head(normal(6, 20, seed=2) / 2),
-    "low rank": Head(normal(7, 3, seed=6) @ normal(3, 24, seed=4) / 3, normal(7, seed=5) / 2),
-    "more classes than features": Head(normal(12, 5, seed=8) / 2, normal(12, seed=9) / 8),
+    "low rank": Head(directions(7, 3, seed=15) @ normal(3, 24, seed=4) / 3, normal(7, seed=5) / 8),
+    "more classes than features": Head(directions(9, 5, seed=52), normal(9, seed=9) / 8),
     "duplicated rows": Head(normal(6, 16, seed=7)[[0, 1, 2, 3, 2, 5]] / 2),
     "small": Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, normal(5, seed=12) / 8),
 }
@@ -237,12 +241,12 @@ def test_whole_pools_are_samples_of_the_same_law_candidate_by_candidate(name: st
     probes = sample_probes(head, case.forget, seed=3, **case.settings)
     fast, fast_of = probes.samples.double().numpy(), probes.sources.numpy()
     plain = reference_probes(head, case.forget, seed=3, share_pool=True, **case.settings)
-    directions = np.linalg.qr(np.random.default_rng(0).standard_normal((head.width, head.width)))[0]
+    rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((head.width, head.width)))[0]
     p = []
     for k in sorted(set(fast_of.tolist())):
         one, other = fast[fast_of == k], plain.samples[plain.sources == k]
         assert len(one) == len(other) == 1600
-        pairs = [(one @ directions, other @ directions), (logits_of(head, one), logits_of(head, other))]
+        pairs = [(one @ rotation, other @ rotation), (logits_of(head, one), logits_of(head, other))]
         pairs.append((np.linalg.norm(one, axis=1)[:, None], np.linalg.norm(other, axis=1)[:, None]))
         p += [float(stats.ks_2samp(a, b).pvalue) for x, y in pairs for a, b in zip(x.T, y.T, strict=True)]
     assert min(p) > ALPHA / len(p)

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from sfra.errors import InputError, UnsafeFileError
 from sfra.release import Preprocess, load
-from sfra.release.module import load_module
+from sfra.release.module import ModuleEncoder, load_module
 
 transformers = pytest.importorskip("transformers")
 NAMES = ["cat", "dog", "ox", "hen"]
@@ -108,8 +108,8 @@ def test_half_precision_is_loaded_as_float32(tmp_path: Path) -> None:
     model = vit().to(torch.bfloat16)
     release = load(save(model, tmp_path / "half"))
     assert torch.equal(release.head.weight, model.classifier.weight.detach().float())
-    assert release.encoder is not None
-    assert release.encoder(images()).dtype == torch.float32
+    assert isinstance(release.encoder, ModuleEncoder)
+    assert {parameter.dtype for parameter in release.encoder.model.parameters()} == {torch.float32}
 
 
 def test_class_names_come_from_the_configuration(folder: Path, tmp_path: Path) -> None:
@@ -191,12 +191,23 @@ def test_a_configuration_that_reaches_out_is_refused(folder: Path, change: dict[
         load(folder)
 
 
-def test_only_checked_files_are_shown_to_transformers(folder: Path) -> None:
+def test_only_checked_files_are_shown_to_transformers(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "someone/else"}')
-    (folder / ".metadata").write_bytes(b"\x80\x04garbage")  # a distributed checkpoint, which is pickled
-    (folder / "__0_0.distcp").write_bytes(b"garbage")
+    (folder / "shard-00001-model-00001-of-00001.safetensors").write_bytes(b"garbage")
     (folder / "model.safetensors.index.json").write_text('{"weight_map": {"a": "/etc/passwd"}}')
-    assert load(folder).head.classes == 4
+    (folder / "pytorch_model.bin").write_bytes(b"garbage")
+    auto, shown = transformers.AutoModelForImageClassification, []
+    original = auto.from_pretrained
+
+    def spy(path: str, **options: Any) -> Any:
+        shown.extend(os.listdir(path))
+        assert options["trust_remote_code"] is False
+        assert options["local_files_only"] is True
+        return original(path, **options)
+
+    monkeypatch.setattr(auto, "from_pretrained", spy)
+    assert load(folder).class_names == tuple(NAMES)
+    assert sorted(shown) == ["config.json", "model.safetensors"]
 
 
 def test_a_quantised_model_is_refused(folder: Path) -> None:

@@ -384,6 +384,13 @@ def test_buffers_that_a_forward_pass_changes_are_put_back() -> None:
     assert model.calls.item() == 1
 
 
+def test_of_several_calls_with_the_same_result_the_last_is_the_head() -> None:
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, C), nn.ReLU(), nn.Linear(C, C))
+    for parameter in model.parameters():
+        nn.init.zeros_(parameter)
+    assert load(model, example=torch.randn(2, 1, 8, 8)).head.width == C
+
+
 def test_a_models_own_train_method_is_not_called() -> None:
     class Merging(ResNetLike):
         merged = False

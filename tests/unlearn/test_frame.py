@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import doctest
+import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -71,6 +73,22 @@ def test_without_a_validation_split_the_last_epoch_is_kept(original: nn.Module) 
     result = Bias()(original, samples(), (3,))
     assert result.epoch == 6
     assert accuracy(result.model, samples(20, seed=1), 1, 2, 4) == 0
+
+
+def test_measuring_leaves_the_models_modes_and_statistics_as_they_were() -> None:
+    model = net(norm=True).train()
+    model[0].eval()
+    state = {name: value.clone() for name, value in model.state_dict().items()}
+    unlearn.measure(model, samples(), (3,))
+    assert [module.training for module in model.modules()] == [True, False, True, True, True]
+    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+
+
+@pytest.mark.parametrize("module", ["train", "unlearn", "unlearn.mask", "unlearn.quality", "unlearn.registry"])
+def test_the_examples_in_the_documentation_run(module: str) -> None:
+    outcome = doctest.testmod(importlib.import_module(f"sfra.{module}"))
+    assert outcome.attempted > 0
+    assert outcome.failed == 0
 
 
 def test_choose_keeps_the_recipe_of_best_aus_and_the_first_of_equals(original: nn.Module) -> None:

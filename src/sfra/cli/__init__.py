@@ -18,11 +18,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: a gate failed. 2: the user can fix it. 70: a defect of this program. 130: interrupted.
     """
     from sfra.cli.app import app
+    from sfra.cli.command import report
 
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no Δ must not end an audit
     try:
-        app(args=None if arguments is None else list(arguments), prog_name="sfra")
+        app(args=None if arguments is None else [*arguments], prog_name="sfra")
     except SystemExit as end:
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        return end.code if isinstance(end.code, int) else 0
+    except Exception as problem:
+        return report(problem)
     return 0

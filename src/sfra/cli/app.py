@@ -26,10 +26,11 @@ app.command("demo", cls=Command)(demo)
 app.command("list", cls=Command)(list_)
 
 
-def _version(asked: bool) -> None:
+def _version(asked: bool) -> bool:
     if asked:
         typer.echo(f"sfra {__version__}")
         raise typer.Exit
+    return asked
 
 
 @app.callback()

@@ -71,6 +71,7 @@ def audit(
         from sfra.cli import gates
         from sfra.config import AuditConfig
         from sfra.probes import MAX_DRAWS
+        from sfra.release.base import usable_device
 
         config = AuditConfig(
             n=n,
@@ -87,6 +88,7 @@ def audit(
             threads=threads,
             max_draws=max_draws or MAX_DRAWS,
         )
+        usable_device(device)
         tests = [gates.parse(text) for text in fail_if or ()]
         gates.check_gates(tests, config, data=data is not None, reference=reference is not None, missing=missing_row)
         report = run(

@@ -5,8 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -23,8 +21,14 @@ class Command(TyperCommand):
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what goes wrong becomes a message on stderr and an exit code."""
-        with reporting(debug=bool(ctx.params.get("debug"))):
-            return super().invoke(ctx)
+        try:
+            result = super().invoke(ctx)
+            sys.stdout.flush()
+        except (typer.Exit, typer.Abort, typer.BadParameter):
+            raise
+        except (Exception, KeyboardInterrupt) as problem:
+            raise typer.Exit(report(problem, debug=bool(ctx.params.get("debug")))) from None
+        return result
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, group by group, in the order in which the groups first appear."""
@@ -42,26 +46,18 @@ def say(message: str) -> None:
     typer.echo(message, err=True)
 
 
-@contextmanager
-def reporting(*, debug: bool = False) -> Iterator[None]:
-    """Turn exceptions into a message and an exit code; ``debug`` adds the traceback of what the user can fix."""
-    try:
-        yield
-        sys.stdout.flush()
-    except (typer.Exit, typer.Abort, typer.BadParameter):
-        raise
-    except SfraError as problem:
-        if debug:
-            traceback.print_exc()
-        say(f"error: {problem}")
-        raise typer.Exit(FIXABLE) from None
-    except KeyboardInterrupt:
+def report(problem: BaseException, *, debug: bool = False) -> int:
+    """Say what went wrong and return the exit code; ``debug`` adds the traceback of what the user can fix."""
+    if isinstance(problem, KeyboardInterrupt):
         say("interrupted")
-        raise typer.Exit(INTERRUPTED) from None
-    except BrokenPipeError:
+        return INTERRUPTED
+    if isinstance(problem, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        raise typer.Exit(NO_READER) from None
-    except Exception:
-        traceback.print_exc()
-        say("this is a defect of sfra, not of your input: please report it with the command and the lines above")
-        raise typer.Exit(DEFECT) from None
+        return NO_READER
+    if debug or not isinstance(problem, SfraError):
+        traceback.print_exception(problem)
+    if isinstance(problem, SfraError):
+        say(f"error: {problem}")
+        return FIXABLE
+    say("this is a defect of sfra, not of your input: please report it with the command and the lines above")
+    return DEFECT

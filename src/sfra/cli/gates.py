@@ -46,11 +46,11 @@ class Gate:
     symbol: str
     bound: float
 
-    def holds(self, value: float) -> bool:
+    def holds(self, value: float | bool) -> bool:
         """Say whether the run fails."""
         return bool(OPERATORS[self.symbol](float(value), self.bound))
 
-    def sentence(self, value: float) -> str:
+    def sentence(self, value: float | bool) -> str:
         """Say that the gate failed, in one line."""
         return f"gate failed: {self.name} {self.symbol} {self.bound:g} ({self.name} is {float(value):.6g})"
 
@@ -61,7 +61,7 @@ def parse(text: str) -> Gate:
     Raises:
         InputError: It is not of that form.
     """
-    found = re.fullmatch(r"\s*([^\s<>!]+?)\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
+    found = re.fullmatch(r"\s*([^\s<>!]*?[^\s<>!=])\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
     try:
         bound = {"true": 1.0, "false": 0.0}.get(found[3].lower()) if found else None
         bound = float(found[3]) if found and bound is None else bound
@@ -109,7 +109,7 @@ def check_gates(
             raise _unmeasured(gate, "pass --seeds 2 or more: one seed has no spread")
 
 
-def failures(gates: Sequence[Gate], scalars: Mapping[str, float | None]) -> list[str]:
+def failures(gates: Sequence[Gate], scalars: Mapping[str, float | bool | None]) -> list[str]:
     """Return a sentence for every gate that fails.
 
     Raises:

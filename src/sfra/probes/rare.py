@@ -53,7 +53,13 @@ class RegionSample:
 
 
 def sample_region(
-    A: Float[Tensor, "C r"], b: Float[Tensor, " C"], k: int, count: int, *, generator: torch.Generator
+    A: Float[Tensor, "C r"],
+    b: Float[Tensor, " C"],
+    k: int,
+    count: int,
+    *,
+    generator: torch.Generator,
+    threads: int | None = None,
 ) -> RegionSample:
     """Draw ``count`` samples of ``u ~ N(0, I)`` given ``arg max_j (A u + b)_j = k``.
 
@@ -67,6 +73,7 @@ def sample_region(
         k: The class.
         count: Number of samples.
         generator: Source of randomness, on the CPU; advanced by one number.
+        threads: Threads at work; by default as many as torch uses.
 
     Raises:
         EmptyRegionError: No input is assigned to the class, at least none in float32.
@@ -80,17 +87,17 @@ def sample_region(
         raise InputError("the number of samples is too small", expected="at least 1", got=count)
     region = win_region(A, b, k)
     seed = int(torch.randint(2**63 - 1, (1,), generator=generator))
-    return _by_tilting(region, count, seed) or _by_slices(region, count, seed)
+    return _by_tilting(region, count, seed, threads) or _by_slices(region, count, seed, threads)
 
 
-def _by_tilting(region: Region, count: int, seed: int) -> RegionSample | None:
+def _by_tilting(region: Region, count: int, seed: int, threads: int | None = None) -> RegionSample | None:
     """Sample exactly; return nothing if the pilot shows that too few proposals are accepted."""
     from sfra.probes.tilting import prepare
 
     tilting = prepare(region)
     found: list[Float[ndarray, "n r"]] = []
     total = accepted = proposals = 0
-    for hits, inside in _tiles(tilting, region, seed):
+    for hits, inside in _tiles(tilting, region, seed, threads):
         found.append(inside)
         total += len(inside)
         accepted += hits
@@ -109,7 +116,9 @@ def _by_tilting(region: Region, count: int, seed: int) -> RegionSample | None:
     )
 
 
-def _tiles(tilting: Tilting, region: Region, seed: int) -> Iterator[tuple[int, Float[ndarray, "n r"]]]:
+def _tiles(
+    tilting: Tilting, region: Region, seed: int, threads: int | None
+) -> Iterator[tuple[int, Float[ndarray, "n r"]]]:
     """Yield per tile how many proposals were accepted, and those that are inside in float32, without end."""
     from sfra.probes.tiles import in_order
 
@@ -117,15 +126,15 @@ def _tiles(tilting: Tilting, region: Region, seed: int) -> Iterator[tuple[int, F
         drawn = tilting.propose(seed, index).astype(np.float32)
         return len(drawn), drawn[region.contains(drawn)]
 
-    return in_order(work, itertools.count())
+    return in_order(work, itertools.count(), threads)
 
 
-def _by_slices(region: Region, count: int, seed: int) -> RegionSample:
+def _by_slices(region: Region, count: int, seed: int, threads: int | None = None) -> RegionSample:
     """Sample with Markov chains, after checking that there is a region to walk in."""
     from sfra.probes.slice import CHAINS, Chains
 
     _check_interior(region)
-    chains = Chains(region, seed)
+    chains = Chains(region, seed, threads)
     found: list[Float[ndarray, "n r"]] = []
     total = 0
     while total < count:
@@ -152,7 +161,7 @@ def _check_interior(region: Region) -> None:
             f"class {region.label} can never win: the linear program finds no input with this arg-max",
             expected="a retain class that some input is assigned to",
             got=f"{len(region.offsets)} constraints that contradict each other",
-            do=f"leave class {region.label} out of the audit: the head has lost it",
+            do="audit a head that still assigns inputs to every retain class",
         )
     if radius < MIN_RADIUS:
         raise _too_thin(region, f"no ball larger than {radius:.1e} fits into it")
@@ -164,5 +173,5 @@ def _too_thin(region: Region, got: str) -> SamplingError:
         f"the region of class {region.label} is too thin for float32",
         expected=f"a ball of radius {MIN_RADIUS:.0e} inside the region",
         got=got,
-        do=f"leave class {region.label} out of the audit: the head has lost it",
+        do="audit a head that still assigns inputs to every retain class",
     )

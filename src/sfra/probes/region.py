@@ -97,7 +97,7 @@ def win_region(A: Float[Tensor, "C r"], b: Float[Tensor, " C"], k: int) -> Regio
             f"class {k} can never win: class {winner} has the same row and a bias that is not lower",
             expected="a retain class that some input is assigned to",
             got=f"biases {bias[k]:.6g} (class {k}) and {bias[winner]:.6g} (class {winner})",
-            do=f"leave class {k} out of the audit, or audit a head that still separates the two",
+            do="audit a head that still assigns inputs to every retain class",
         )
     keep = ~same
     return Region(

@@ -64,16 +64,13 @@ def sureness(logits: Logits, score: Score) -> Float[Tensor, " n"]:
     """
     if score.code == codes.ENERGY:
         return logits.logsumexp(1)
-    two = logits.topk(2, dim=1)
-    gap = two.values[:, 0] - two.values[:, 1]
-    losers = logits.scatter(1, two.indices[:, :1], -torch.inf)
-    below = losers - two.values[:, 1:]
-    total = below.exp().sum(1)
-    log_odds = gap - total.log()
+    best = logits.max(1)
+    losers = logits.scatter(1, best.indices[:, None], -torch.inf)
+    log_odds = best.values - losers.logsumexp(1)
     if score.code == codes.SOFTMAX:
         return log_odds
-    weight = below.exp()
-    spread = gap - (weight * below.masked_fill(weight == 0, 0.0)).sum(1) / total
-    rest = (-log_odds).exp()
+    rest = (-log_odds).exp()  # the losers' mass relative to the winner's
+    share = losers.softmax(1)
+    spread = best.values - (share * losers.masked_fill(share == 0, 0.0)).sum(1)
     entropy = rest.log1p() + rest / (1 + rest) * spread
     return torch.where(rest < 1e-6, log_odds - spread.log1p(), -entropy.clamp_min(1e-30).log())

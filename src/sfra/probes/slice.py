@@ -82,8 +82,8 @@ class _Frame:
 class Chains:
     """A population of Markov chains inside a region; :meth:`draw` advances it and returns where it stands."""
 
-    def __init__(self, region: Region, seed: int) -> None:
-        self._region, self._seed, self._tiles_used = region, seed, 0
+    def __init__(self, region: Region, seed: int, threads: int | None = None) -> None:
+        self._region, self._seed, self._threads, self._tiles_used = region, seed, threads, 0
         self.sweeps = 0
         """Sweeps that each chain has made."""
         tilting = self._start()
@@ -164,7 +164,7 @@ class Chains:
             walk(turned, limits, part, frame.edges, sweeps, np.uint64(self._seed), np.uint64(tiles[i]))
             return part
 
-        moved = np.concatenate(list(in_order(advance, range(len(tiles)))), axis=1)[: len(frame.center)]
+        moved = np.concatenate(list(in_order(advance, range(len(tiles)), self._threads)), axis=1)[: len(frame.center)]
         self.population = np.ascontiguousarray(multiply(frame.axes, moved).T) + frame.center
         self.sweeps += sweeps
 

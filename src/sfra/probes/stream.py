@@ -158,7 +158,7 @@ class TorchStream:
         self._draws = torch.Generator(device).manual_seed(seed)
         self._noise = torch.Generator(device).manual_seed(seed + 2**32)
         budget = 2**28 if device.type == "cuda" else 2**20
-        self._length = 1 << (budget // sum(weight.shape)).bit_length() - 1
+        self._length = min(2**21, 1 << (budget // sum(weight.shape)).bit_length() - 1)
 
     def chunks(self, limits: Limits) -> Iterator[Chunk]:
         """Yield the stream in order."""

@@ -12,15 +12,17 @@ import torch
 Result = TypeVar("Result")
 
 
-def in_order(work: Callable[[int], Result], indices: Iterable[int]) -> Iterator[Result]:
-    """Yield ``work(i)`` for each index, in order, with as many at work as torch has threads.
+def in_order(
+    work: Callable[[int], Result], indices: Iterable[int], threads: int | None = None
+) -> Iterator[Result]:
+    """Yield ``work(i)`` for each index, in order, from so many threads (by default as many as torch uses).
 
     What the caller sees does not depend on the number of threads, also when it stops early.
 
     >>> list(in_order(lambda i: i * i, range(4)))
     [0, 1, 4, 9]
     """
-    threads = torch.get_num_threads()
+    threads = threads or torch.get_num_threads()
     waiting: deque[Future[Result]] = deque()
     with ThreadPoolExecutor(threads, thread_name_prefix="sfra-tiles") as pool:
         try:

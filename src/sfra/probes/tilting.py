@@ -63,7 +63,7 @@ class Tilting:
     @property
     def tile(self) -> int:
         """Proposals made in one go: few enough for their coordinates to stay in the cache."""
-        return max(256, min(4096, 65536 // self.width))
+        return max(256, min(4096, 65536 // max(self.width, 1)))
 
     @property
     def cone(self) -> Tilting:

@@ -123,8 +123,7 @@ def _check_location(file: Path, tensor: Any) -> None:
     location = next((entry.value for entry in tensor.external_data if entry.key == "location"), "")
     folder = file.parent.resolve()
     target = folder / location
-    inside = bool(location) and not Path(location).is_absolute() and ".." not in Path(location).parts
-    if not inside or not target.resolve().is_relative_to(folder):
+    if not location or not target.resolve().is_relative_to(folder):
         raise UnsafeFileError(
             f"{file.name} keeps weights outside its own directory: they were not opened",
             expected="names of files next to the model",
