@@ -62,9 +62,9 @@ def test_it_says_what_was_tested(report: AuditReport) -> None:
 
 
 def test_accuracies_are_in_percent_before_and_after(report: AuditReport) -> None:
-    changed = replace(report, retain={"before": 0.9385, "after": 0.9}, forget={"before": 0.0, "after": 0.939})
+    changed = replace(report, retain={"before": 0.9391, "after": 0.9}, forget={"before": 0.0, "after": 0.939})
     shown = words(changed)
-    assert "retain the other classes 93.9 % 90.0 % -3.9 points" in shown or "93.8 % 90.0 % -3.9 points" in shown
+    assert "retain the other classes 93.9 % 90.0 % -3.9 points" in shown
     assert "forget forgotten class 0.0 % 93.9 % +93.9 points" in shown
 
 
@@ -77,7 +77,7 @@ def test_the_score_comes_with_its_setting_spread_interval_and_floor(report: Audi
 
 
 def test_one_seed_has_no_spread(report: AuditReport) -> None:
-    assert "±" not in words(replace(report, rs_std=None, sweep=None))
+    assert "over 2 seeds" not in words(replace(report, rs_std=None))
 
 
 def test_with_a_reference_the_difference_comes_with_what_it_is_taken_from(report: AuditReport) -> None:
@@ -111,7 +111,6 @@ def test_every_reading_is_in_the_table_and_the_verdicts_is_marked(report: AuditR
     lines = text(report).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("All readings"))
     table = lines[start + 2 : start + 11]
-    assert [line.split()[-6] if "+" in line or "-0" in line else "" for line in table]
     assert sum("*" in line for line in table) == 1
     assert table[0].split()[:4] == ["*", "canonical", "released", "source-free"]
     for rule in ("source-free", "validation", "worst-case"):

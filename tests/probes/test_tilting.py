@@ -14,7 +14,9 @@ from sfra.probes.saddle import log_tail, mean_above, saddle_point
 from sfra.probes.tilting import Tilting, prepare
 
 
-def run(A: Tensor, b: Tensor, label: int = 0, *, tiles: int = 8, limit: int | None = None) -> tuple[Floats, float, float]:
+def run(
+    A: Tensor, b: Tensor, label: int = 0, *, tiles: int = 8, limit: int | None = None
+) -> tuple[Floats, float, float]:
     """Draw a few tiles; return samples, acceptance and ``log P``."""
     tilting = prepare(win_region(A, b, label), limit)
     found = np.concatenate([tilting.propose(3, index) for index in range(tiles)])

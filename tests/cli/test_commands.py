@@ -1,0 +1,168 @@
+"""The command line as a whole: help, version, lists, the demonstration, streams and start-up."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from cli_toys import Files, run
+
+import sfra
+from sfra import backbones, data, findings, unlearn
+from sfra.cli.list import LISTS
+from sfra.evaluate import RULES
+from sfra.probes import proposals, scores
+from sfra.probes.assign import ASSIGNMENTS
+
+Capture = pytest.CaptureFixture[str]
+
+
+def python(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run Python in a fresh process."""
+    return subprocess.run(
+        [sys.executable, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        encoding="utf-8",
+        env=os.environ | environment,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("arguments", [["--help"], ["--version"], ["audit", "--help"], ["list"], ["list", "rules"]])
+def test_nothing_heavy_is_imported_before_a_command_needs_it(arguments: list[str]) -> None:
+    probe = (
+        "import sys; from sfra.cli import main; code = main(sys.argv[1:]); "
+        "print(code, *({'torch', 'numpy', 'numba', 'scipy', 'transformers', 'rich'} & {*sys.modules}), file=sys.stderr)"
+    )
+    ran = python("-c", probe, *arguments)
+    assert ran.stderr == "0\n"
+
+
+def test_the_module_runs_like_the_command(files: Files, capfd: Capture) -> None:
+    ran = python("-m", "sfra", "--version")
+    assert (ran.returncode, ran.stdout) == (0, f"sfra {sfra.__version__}\n")
+    assert run(capfd, "--version").out == ran.stdout
+
+
+def test_help_lists_the_commands_and_the_exit_codes(capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    ran = run(capfd, "--help")
+    assert ran.code == 0
+    assert "audit  Test whether a forgotten class can be brought back." in ran.out
+    assert "Exit codes: 0 done, 1 a --fail-if gate failed, 2 something to fix" in ran.out
+
+
+def test_help_of_an_audit_groups_its_options(capfd: Capture) -> None:
+    shown = run(capfd, "audit", "--help").out
+    groups = ("What is audited:", "How it is audited:", "How it is run:", "What becomes of the result:")
+    places = [shown.index(group) for group in groups]
+    assert places == sorted(places)
+    assert places[0] < shown.index("--forget") < places[1] < shown.index("--proposal") < places[2]
+
+
+def test_a_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
+    ran = run(capfd, "audti")
+    assert ran.code == 2
+    assert "audit" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "names"),
+    [
+        ("assignments", ASSIGNMENTS),
+        ("backbones", backbones.names()),
+        ("datasets", data.datasets()),
+        ("findings", findings.CODES),
+        ("methods", unlearn.names()),
+        ("proposals", proposals.names()),
+        ("rules", RULES),
+        ("scales", ("native", "canonical", "sweep", "NUMBER")),
+        ("scores", scores.names()),
+    ],
+)
+def test_a_list_has_one_line_per_name_and_the_same_as_json(capfd: Capture, kind: str, names: Any) -> None:
+    lines = run(capfd, "list", kind).out.splitlines()
+    entries = json.loads(run(capfd, "list", kind, "--json").out)
+    assert [line.split()[0] for line in lines] == [*names]
+    assert [entry["name"] for entry in entries] == [*names]
+    assert all(line.split(None, 1)[1] == entry["description"] for line, entry in zip(lines, entries, strict=True))
+    assert all(len(entry["description"]) > 5 for entry in entries)
+
+
+def test_the_list_of_lists_names_them_all(capfd: Capture) -> None:
+    assert [line.split()[0] for line in run(capfd, "list").out.splitlines()] == [*LISTS]
+
+
+def test_a_list_that_does_not_exist_is_refused(capfd: Capture) -> None:
+    ran = run(capfd, "list", "colours")
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.startswith("error: there is no such list\n  expected: assignments, backbones")
+
+
+def test_a_reader_that_goes_away_is_no_error_of_ours(files: Files) -> None:
+    script = f'"{sys.executable}" -m sfra list findings 2>err | true; echo "${{PIPESTATUS[0]}}"'
+    ran = subprocess.run(["bash", "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout in ("0\n", "141\n")
+    assert Path("err").read_text() == ""
+
+
+def test_a_terminal_without_greek_letters_still_gets_its_result(files: Files) -> None:
+    ran = python("-m", "sfra", "list", "findings", PYTHONIOENCODING="ascii")
+    assert ran.returncode == 0
+    assert "RS is at least 0.5 and ?RS at most 0.1" in ran.stdout
+
+
+ROW = {
+    "model": "delete",
+    "story": "distilled",
+    "retain_before": 0.95,
+    "forget_before": 0.0,
+    "retain_after": 0.94,
+    "forget_after": 0.9,
+    "rs": 0.94,
+    "delta_rs": 0.5,
+    "verdict": "recovered",
+}
+
+
+@pytest.fixture
+def demo(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Replace the demonstration, which takes minutes, and return what it was called with."""
+    calls: list[dict[str, Any]] = []
+
+    def run_demo(out: Path | None, **settings: Any) -> Any:
+        calls.append({"out": out, **settings})
+        settings["progress"]("making the model original", 0, 7)
+        return SimpleNamespace(rows=[ROW], to_dict=lambda: {"schema": "sfra.demo/1", "rows": [ROW]})
+
+    monkeypatch.setitem(sys.modules, "sfra.demo.story", SimpleNamespace(run_demo=run_demo))
+    return calls
+
+
+def test_the_demo_prints_a_table(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:
+    ran = run(capfd, "demo", "--seed", 3, "--out", "kept")
+    assert ran.code == 0
+    assert (demo[0]["out"], demo[0]["seed"]) == (Path("kept"), 3)
+    assert "delete  95.0 %  94.0 %   0.0 %  90.0 %  0.940  +0.500  recovered" in ran.out
+    assert "Written to kept" in ran.out
+    assert ran.err == "making the model original (7)\n"
+
+
+def test_the_demo_prints_json(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:
+    ran = run(capfd, "demo", "--json", "--quiet")
+    assert json.loads(ran.out) == {"schema": "sfra.demo/1", "rows": [ROW]}
+    assert ran.err == ""
+    assert demo[0]["out"] is None
+
+
+def test_the_demo_refuses_an_out_that_is_a_file(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:
+    Path("kept").write_text("mine")
+    assert run(capfd, "demo", "--out", "kept").code == 2
+    assert demo == []

@@ -1,0 +1,160 @@
+"""``audit.json``: real results, the schema in the package and the documentation agree."""
+
+from __future__ import annotations
+
+import json
+import re
+from importlib.resources import files as resources
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import typer.main
+from cli_toys import FORGET, Files
+
+import sfra
+from sfra.cli.app import app
+from sfra.evaluate import RULES
+from sfra.findings import CODES
+from sfra.result import SCHEMA, AuditReport
+from sfra.scale import VARIANTS
+from sfra.verdict import VERDICTS
+
+DOCS = Path(__file__).parents[2] / "docs"
+SMALL: dict[str, Any] = {"n": 200, "m": 20, "epochs": 3}
+
+
+@pytest.fixture(scope="module")
+def schema() -> dict[str, Any]:
+    text = (resources("sfra") / "schema" / "audit.schema.json").read_text(encoding="utf-8")
+    found: dict[str, Any] = json.loads(text)
+    jsonschema.Draft202012Validator.check_schema(found)
+    return found
+
+
+def without_data(files: Files) -> AuditReport:
+    return sfra.audit(str(files.head), FORGET, **SMALL)
+
+
+def with_data(files: Files) -> AuditReport:
+    return sfra.audit(str(files.head), FORGET, data=str(files.features), **SMALL)
+
+
+def compared(files: Files, **settings: Any) -> AuditReport:
+    return sfra.audit(
+        str(files.head),
+        FORGET,
+        data=str(files.features),
+        reference=str(files.reference),
+        reference_data=str(files.reference_features),
+        **SMALL,
+        **settings,
+    )
+
+
+def missing_row(files: Files) -> AuditReport:
+    return sfra.audit(str(files.headless), FORGET, data=str(files.features), missing_row=True, **SMALL)
+
+
+CASES = {
+    "without data": without_data,
+    "with data": with_data,
+    "with a reference": compared,
+    "native": lambda files: compared(files, scale="native"),
+    "a number for a scale": lambda files: compared(files, scale=3),
+    "a sweep": lambda files: compared(files, scale="sweep"),
+    "a sweep without a reference": lambda files: sfra.audit(
+        str(files.head), FORGET, data=str(files.features), scale="sweep", **SMALL
+    ),
+    "several seeds": lambda files: compared(files, seeds=2),
+    "a missing row": missing_row,
+    "two classes": lambda files: sfra.audit(str(files.head), [1, 3], data=str(files.features), **SMALL),
+    "images with class names": lambda files: sfra.audit(
+        str(files.state_dict), "7", arch="small-mlp", data="digits", cache=False, **SMALL
+    ),
+}
+
+
+def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
+    checker = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    return [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in checker.iter_errors(content)]
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_real_audit_fits_the_schema(files: Files, schema: dict[str, Any], case: str) -> None:
+    content = json.loads(CASES[case](files).to_json())
+    assert problems(schema, content) == []
+
+
+def test_the_schema_is_strict(files: Files, schema: dict[str, Any]) -> None:
+    content = json.loads(with_data(files).to_json())
+    spoiled = [
+        content | {"extra": 1},
+        {key: value for key, value in content.items() if key != "rs"},
+        content | {"rs": 1.5},
+        content | {"verdict": "fine"},
+        content | {"retain": {"before": 0.5}},
+        content | {"results": [content["results"][0] | {"rs": None}]},
+        content | {"settings": content["settings"] | {"secret": 1}},
+    ]
+    assert all(problems(schema, one) for one in spoiled)
+
+
+def test_the_schema_names_what_the_code_can_say(schema: dict[str, Any]) -> None:
+    parts = schema["$defs"]
+    assert schema["properties"]["schema"]["const"] == SCHEMA
+    assert {*parts["verdict"]["enum"]} == {*VERDICTS}
+    assert {*parts["finding"]["properties"]["code"]["enum"]} == {*CODES}
+    assert {*parts["rule"]["enum"]} == {*RULES}
+    assert {*parts["variant"]["enum"]} == {*VARIANTS}
+
+
+def documented(heading: str) -> list[str]:
+    """Names in the first column of the tables below a heading."""
+    text = (DOCS / "audit-json.md").read_text(encoding="utf-8")
+    section = re.split(r"^## ", text, flags=re.MULTILINE)
+    body = next(part for part in section if part.startswith(heading))
+    return re.findall(r"^\| `([a-z_]+)` \|", body, flags=re.MULTILINE)
+
+
+def test_documentation_schema_and_result_have_the_same_fields(files: Files, schema: dict[str, Any]) -> None:
+    result = with_data(files).to_dict()
+    assert documented("Top level") == [*result]
+    assert [*schema["properties"]] == [*result]
+    assert schema["required"] == [*result]
+
+
+@pytest.mark.parametrize(
+    ("heading", "part"),
+    [
+        ("`findings`", "finding"),
+        ("`results`", "reading"),
+        ("`sweep`", "sweep"),
+        ("`trajectory`", "path"),
+        ("`confusion`", "confusion"),
+        ("`probes`", "probes"),
+        ("`model`", "release"),
+        ("`data`", "data"),
+        ("`settings`", "settings"),
+    ],
+)
+def test_documentation_and_schema_have_the_same_nested_fields(
+    schema: dict[str, Any], heading: str, part: str
+) -> None:
+    assert documented(heading) == [*schema["$defs"][part]["properties"]]
+
+
+def test_every_verdict_is_documented() -> None:
+    text = (DOCS / "audit-json.md").read_text(encoding="utf-8")
+    assert all(f"`{verdict}`" in text for verdict in VERDICTS)
+
+
+def test_the_commands_and_their_options_are_documented_and_no_others() -> None:
+    text = (DOCS / "cli.md").read_text(encoding="utf-8")
+    group: Any = typer.main.get_command(app)
+    for name, command in group.commands.items():
+        body = re.search(rf"^## `sfra {name}`(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
+        assert body is not None, name
+        options = {option for param in command.params for option in param.opts if option.startswith("--")}
+        assert {*re.findall(r"^\| `(--[a-z-]+)", body[1], flags=re.MULTILINE)} == options
