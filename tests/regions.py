@@ -36,10 +36,12 @@ def by_rejection(A: Tensor, b: Tensor, label: int, count: int, *, seed: int) -> 
     generator = np.random.default_rng(seed)
     weight, bias = A.double().numpy(), b.double().numpy()
     found: list[Floats] = []
-    while sum(map(len, found)) < count:
-        u = generator.standard_normal((200_000, A.shape[1]))
+    for _ in range(50):
+        u = generator.standard_normal((100_000, A.shape[1]))
         found.append(u[(u @ weight.T + bias).argmax(axis=1) == label])
-    return np.concatenate(found)[:count]
+        if sum(map(len, found)) >= count:
+            return np.concatenate(found)[:count]
+    raise AssertionError("the class is too rare for rejection")
 
 
 def views(samples: Floats, A: Tensor, b: Tensor, label: int) -> dict[str, Floats]:

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from cli_toys import SMALL, Files, run
 
 import sfra
+from cli_toys import SMALL, Files, run
 from sfra.head import Head
 
 Capture = pytest.CaptureFixture[str]

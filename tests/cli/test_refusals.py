@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from cli_toys import BIAS, FEATURES, LABELS, SMALL, WEIGHT, Files, run, write_features, write_head
 
+from cli_toys import BIAS, FEATURES, LABELS, SMALL, WEIGHT, Files, run, write_features, write_head
 from sfra.head import Head
 
 Capture = pytest.CaptureFixture[str]

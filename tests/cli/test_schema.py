@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -11,9 +12,9 @@ from typing import Any
 import jsonschema
 import pytest
 import typer.main
-from cli_toys import FORGET, Files
 
 import sfra
+from cli_toys import FORGET, Files
 from sfra.cli.app import app
 from sfra.evaluate import RULES
 from sfra.findings import CODES
@@ -57,7 +58,7 @@ def missing_row(files: Files) -> AuditReport:
     return sfra.audit(str(files.headless), FORGET, data=str(files.features), missing_row=True, **SMALL)
 
 
-CASES = {
+CASES: dict[str, Callable[[Files], AuditReport]] = {
     "without data": without_data,
     "with data": with_data,
     "with a reference": compared,
@@ -77,7 +78,7 @@ CASES = {
 
 
 def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
-    checker = jsonschema.Draft202012Validator(schema, format_checker=jsonschema.FormatChecker())
+    checker: Any = jsonschema.Draft202012Validator(schema)
     return [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in checker.iter_errors(content)]
 
 
@@ -139,9 +140,7 @@ def test_documentation_schema_and_result_have_the_same_fields(files: Files, sche
         ("`settings`", "settings"),
     ],
 )
-def test_documentation_and_schema_have_the_same_nested_fields(
-    schema: dict[str, Any], heading: str, part: str
-) -> None:
+def test_documentation_and_schema_have_the_same_nested_fields(schema: dict[str, Any], heading: str, part: str) -> None:
     assert documented(heading) == [*schema["$defs"][part]["properties"]]
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from cli_toys import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
 from rich.console import Console
 
 import sfra
+from cli_toys import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
 from sfra.cli.summary import summary
 from sfra.cli.tables import demo_table
 from sfra.data import FeatureSet
@@ -129,6 +129,11 @@ def test_a_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditRe
     assert sentence in other
 
 
+def test_a_verdict_that_rests_on_a_fresh_row_says_what_the_row_as_released_gives(report: AuditReport) -> None:
+    shown = words(replace(report, verdict="recovered-after-reset"))
+    assert "With the forget row as released, as in the numbers below, the same audit says:" in shown
+
+
 def test_the_sweep_is_summed_up(report: AuditReport) -> None:
     assert report.sweep is not None
     shown = words(replace(report, sweep=report.sweep | {"area": 0.3123, "rs_at_reference": 0.8471, "level": 0.05}))
@@ -194,5 +199,5 @@ def test_the_demo_table_has_a_row_per_model() -> None:
     with console.capture() as captured:
         console.print(demo_table([row, row | {"model": "reference", "delta_rs": None, "verdict": "reference"}]))
     lines = captured.get().splitlines()
-    assert lines[1].split() == "delete 95.0 % 94.0 % 0.0 % 90.0 % 0.940 +0.500 recovered".split()
+    assert " ".join(lines[1].split()) == "delete 95.0 % 94.0 % 0.0 % 90.0 % 0.940 +0.500 recovered"
     assert lines[2].split()[-2:] == ["-", "reference"]

@@ -45,6 +45,8 @@ class Case:
     score: str = "softmax"
     n: int = 60
     m: int = 6
+    rare: int = 0
+    """Pool that is also looked at by itself."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -66,6 +68,7 @@ HEADS = {
     "more classes than features": Head(directions(9, 5, seed=52), normal(9, seed=9) / 8),
     "duplicated rows": Head(normal(6, 16, seed=7)[[0, 1, 2, 3, 2, 5]] / 2),
     "small": Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, normal(5, seed=12) / 8),
+    "a rare class": Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, torch.tensor([0, 0, -1.6, 0, 0])),
 }
 CASES = {
     "ten classes": Case("ten classes"),
@@ -109,6 +112,7 @@ def summarise(case: Case, samples: Floats, labels: NDArray[np.int64], sources: N
             found[f"{part} {name}"] = float(value[which].mean())
         by_pool = values["sureness"][which].reshape(head.classes - len(case.forget), -1)
         found[f"{part} threshold"] = float((by_pool.min(1) if part == "retain" else by_pool.max(1)).mean())
+        found[f"{part} rarest"] = float(by_pool[case.rare].mean())
     return found
 
 
@@ -125,13 +129,11 @@ def reference_table(case: Case, first_seed: int = 10_000) -> Table:
     return table(runs)
 
 
-def fast_table(case: Case, *, sampled: Case | None = None, head: Head | None = None) -> Table:
+def fast_table(case: Case, *, sampled: Case | None = None, head: Head | None = None, **how: Any) -> Table:
     """Summaries of the fast sampler; ``sampled`` and ``head`` let a wrong sampler be summarised as if it were right."""
-    runs = []
+    runs, how = [], {"threads": 1} | (sampled or case).settings | how
     for seed in range(RUNS):
-        probes = sample_probes(
-            head or HEADS[case.head], case.forget, seed=seed, threads=1, **(sampled or case).settings
-        )
+        probes = sample_probes(head or HEADS[case.head], case.forget, seed=seed, **how)
         samples = probes.samples.double().numpy()
         runs.append(summarise(case, samples, probes.labels.numpy(), probes.sources.numpy()))
     return table(runs)
@@ -157,6 +159,21 @@ def test_so_do_runs_of_the_torch_stream(name: str, monkeypatch: pytest.MonkeyPat
 
 def open_torch_stream(weight: Tensor, bias: Tensor, *, threads: int | None, **how: Any) -> Stream:
     return TorchStream(weight, bias, **how)
+
+
+RARE = Case("a rare class", rare=1)
+
+
+def test_so_do_pools_that_were_begun_by_the_stream_and_completed_by_conditional_sampling() -> None:
+    begun = sample_probes(HEADS[RARE.head], RARE.forget, max_draws=1, **RARE.settings)
+    assert list(begun.conditional) == [2]
+    assert 5 < begun.draws * float(begun.acceptance[2]) < RARE.n - 5  # some of both in one pool
+    assert differences(fast_table(RARE, max_draws=1), reference_table(RARE)) == {}
+
+
+def test_a_pool_left_half_empty_is_noticed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sfra.probes.sample, "_complete", lambda pools, *rest: {})
+    assert differences(fast_table(RARE, max_draws=1), reference_table(RARE))
 
 
 def test_the_comparison_finds_nothing_between_reference_and_reference() -> None:

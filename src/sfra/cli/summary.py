@@ -14,7 +14,12 @@ from rich.text import Text
 from sfra.cli.tables import accuracy_table, findings_table, number, plain, results_table, signed, sweep_table
 from sfra.result import AuditReport
 
-COLOURS = {"recovered": "bold red", "generic": "bold cyan", "not-recovered": "bold cyan"}
+COLOURS = {
+    "recovered": "bold red",
+    "recovered-after-reset": "bold red",
+    "generic": "bold cyan",
+    "not-recovered": "bold cyan",
+}
 """Colours of the verdicts; all others are yellow: something is missing before a conclusion can be drawn."""
 
 RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
@@ -57,13 +62,20 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     colour = COLOURS.get(report.verdict, "bold yellow")
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, colour))
-    lines = [report.statement]
-    for row in report.results:
-        if row["rule"] == report.rule and row["verdict"] != report.verdict and _is_main(row, report):
-            where = "With a fresh forget row" if row["variant"] == "reset-row" else f"At {row['scale']} scale"
-            scores = f"RS {number(row['rs'])}" + (f", ΔRS {signed(row['delta_rs'])}" if report.reference else "")
-            lines.append(f"{where} the same audit says: {row['verdict']} ({scores}).")
+    others = (row for row in report.results if row["rule"] == report.rule and row["verdict"] != report.verdict)
+    lines = [report.statement, *(_otherwise(row, report) for row in others if _is_main(row, report))]
     yield _indent(Text("\n".join(lines)))
+
+
+def _otherwise(row: dict[str, Any], report: AuditReport) -> str:
+    """Say what a reading that differs from the verdict says."""
+    where = f"At {row['scale']} scale"
+    if row["variant"] == "reset-row":
+        where = "With a fresh forget row"
+    elif row["scale"] == report.scale:
+        where = "With the forget row as released, as in the numbers below,"
+    scores = f"RS {number(row['rs'])}" + (f", ΔRS {signed(row['delta_rs'])}" if report.reference else "")
+    return f"{where} the same audit says: {row['verdict']} ({scores})."
 
 
 def _scores(report: AuditReport) -> Table:

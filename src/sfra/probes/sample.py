@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from jaxtyping import Float, Int
@@ -16,7 +17,7 @@ from sfra.probes import proposals, scores
 from sfra.probes.assign import ASSIGNMENTS, assign
 from sfra.probes.pools import Pools
 from sfra.probes.proposals import Support, support
-from sfra.probes.rare import sample_region
+from sfra.probes.rare import RegionSample, sample_region
 from sfra.probes.review import Review, unfilled
 from sfra.probes.rowspace import RowSpace, row_space
 from sfra.probes.select import Selected
@@ -44,7 +45,7 @@ class Probes:
     draws: int
     """Raw draws of the stream."""
     acceptance: Float[Tensor, " C"]
-    """Per class, the share of the stream's draws that the head gave to it."""
+    """Per class, the share of draws that the head gives to it: counted, or for conditional classes computed."""
     conditional: dict[int, str]
     """Classes whose pool was completed by conditional sampling, and how: ``tilting`` (exact) or ``slice``."""
     support: Support
@@ -169,7 +170,7 @@ def sample_probes(
     stream = open_stream(weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=threads)
     pools = Pools(head.classes, classes, n=n, top=m, bottom=m * len(classes), device=where)
     _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
-    conditional = _complete(pools, stream, weight, head.bias, scores.get(score), seed)
+    conditional = _complete(pools, stream, weight, head.bias, ranking, seed)
     return _label(head, classes, settings, pools, stream, space, conditional, began)
 
 
@@ -186,9 +187,9 @@ def _fill(pools: Pools, stream: Stream, review: Review) -> None:
 
 def _complete(
     pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int
-) -> dict[int, str]:
+) -> dict[int, RegionSample]:
     """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
-    methods: dict[int, str] = {}
+    regions: dict[int, RegionSample] = {}
     for label in pools.open:
         missing = pools.n - int(pools.landed[label])
         generator = torch.Generator().manual_seed((seed * 1_000_003 + label + 1) % 2**63)
@@ -196,11 +197,11 @@ def _complete(
             region = sample_region(weight, bias, label, missing, generator=generator)
         except SamplingError as problem:
             raise unfilled(pools, [label], str(problem.what)) from None
-        logits = torch.nn.functional.linear(region.samples, weight, bias)
-        device = pools.landed.device
-        pools.top_up(label, scores.sureness(logits, score).to(device), stream.store(region.samples))
-        methods[label] = region.method
-    return methods
+        sure = scores.sureness(torch.nn.functional.linear(region.samples, weight, bias), score)
+        near = pools.extremes.shortlist(sure)
+        pools.top_up(label, sure[near].to(pools.landed.device), stream.store(region.samples[near]))
+        regions[label] = replace(region, samples=region.samples[:0])
+    return regions
 
 
 def _label(
@@ -210,7 +211,7 @@ def _label(
     pools: Pools,
     stream: Stream,
     space: RowSpace | None,
-    conditional: dict[int, str],
+    regions: dict[int, RegionSample],
     began: float,
 ) -> Probes:
     """Turn the selected candidates into labelled probes."""
@@ -218,6 +219,9 @@ def _label(
     inside = stream.rows(torch.cat([surest.items, unsure.items]))
     samples = inside if space is None else space.lift(inside, stream.noise(inside.shape[0], head.width))
     count = surest.labels.numel()
+    acceptance = pools.acceptance.float().cpu()
+    for label, region in regions.items():
+        acceptance[label] = math.exp(region.log_probability)
     labels = torch.cat([surest.labels, _forget_labels(head, forget, settings, samples[count:], unsure)])
     return Probes(
         samples=samples,
@@ -226,8 +230,8 @@ def _label(
         sureness=torch.cat([surest.scores, unsure.scores]),
         retain_count=count,
         draws=pools.draws,
-        acceptance=pools.acceptance.float().cpu(),
-        conditional=conditional,
+        acceptance=acceptance,
+        conditional={label: region.method for label, region in regions.items()},
         support=support(samples),
         engine=stream.name,
         seconds=time.perf_counter() - began,

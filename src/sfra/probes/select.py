@@ -93,6 +93,13 @@ class Extremes:
         self._bottom.update(labels, scores, items)
         return self
 
+    def shortlist(self, scores: Float[Tensor, " n"]) -> Int[Tensor, " kept"]:
+        """Return which candidates of one class can be extreme among themselves, in order of arrival."""
+        order = scores.argsort(stable=True)
+        low, high = order[: self._bottom.keep], (-scores).argsort(stable=True)[: self._top.keep]
+        kept: Tensor = torch.unique(torch.cat([low, high]))
+        return kept
+
     @property
     def high(self) -> Float[Tensor, " C"]:
         """Per class, the score below which a candidate cannot be among the highest."""
