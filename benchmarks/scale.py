@@ -27,7 +27,7 @@ from sfra.release import load
 from sfra.runs import Setting, relearn_release
 from sfra.unlearn import mask_head
 
-GRID = tuple(2.0 ** (step / 2) for step in range(-2, 7))
+GRID = tuple(2.0 ** (step / 4) for step in range(-4, 11))
 NEVER_SAW = ("reference", "retrained", "retrain")
 
 

@@ -12,8 +12,10 @@ from scipy import stats
 
 import sfra.head
 from sfra.errors import InputError
+from sfra.files import write_npz
 from sfra.head import Head
 
+NO_MATRIX = "the head's weight is not a matrix\n  expected: shape [C, d]\n  got:      "
 ROWS = [[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]
 
 
@@ -92,7 +94,7 @@ def test_the_logits_are_the_affine_map() -> None:
         ),
         (ROWS, [1.0, 2.0], "weight and bias disagree\n  expected: bias of shape [3]\n  got:      [2]"),
         (ROWS, [[1.0], [2.0], [3.0]], "weight and bias disagree\n  expected: bias of shape [3]\n  got:      [3, 1]"),
-        (ROWS, 1.0, "weight and bias disagree\n  expected: bias of shape [3]\n  got:      []"),
+        (ROWS, np.array(1.0), "weight and bias disagree\n  expected: bias of shape [3]\n  got:      []"),
         (
             [[1.0, math.nan], [math.inf, 0.0], [0.0, 0.0]],
             None,
@@ -123,11 +125,17 @@ def test_what_is_not_a_head_is_refused(weight: Any, bias: Any, message: str) -> 
 
 
 @pytest.mark.parametrize(
-    "weight", [[["a", "b"]] * 3, [[1.0], [1.0, 2.0], [3.0]], None, torch.empty(3, 2, device="meta")]
+    "weight", [[["a", "b"]] * 3, [[1.0], [1.0, 2.0], [3.0]], np.array([{}]), torch.empty(3, 2, device="meta")]
 )
 def test_what_holds_no_numbers_is_refused(weight: Any) -> None:
     with pytest.raises(InputError, match="the head's weight is not numeric\n  expected: an array of numbers"):
         Head(weight)
+
+
+@pytest.mark.xfail(reason="the imaginary part is dropped with a warning of torch", strict=True)
+def test_complex_numbers_are_refused() -> None:
+    with pytest.raises(InputError, match="the head's weight is not numeric"):
+        Head(np.full((3, 2), 1j))
 
 
 def test_a_fingerprint_tells_heads_apart_by_every_number_and_by_shape() -> None:
@@ -164,8 +172,8 @@ def test_reset_rows_are_the_rows_that_would_have_been_restored() -> None:
 
 def test_fresh_rows_are_uniform_as_a_linear_layer_starts_out() -> None:
     wide = Head(torch.zeros(3, 4096))
-    fresh = wide.restore_rows(range(0, 60, 2), seed=1)
-    rows, biases = fresh.weight[0:60:2], fresh.bias[0:60:2]
+    fresh = wide.restore_rows(range(1, 31), seed=1)
+    rows, biases = fresh.weight[1:31], fresh.bias[1:31]
     scaled = (rows * 64).flatten().double().numpy()  # ±1/√4096
     assert np.abs(scaled).max() <= 1.0
     assert stats.kstest(scaled, stats.uniform(-1, 2).cdf).pvalue > 1e-3
@@ -216,7 +224,7 @@ def test_a_file_without_bias_is_a_head_without_bias(tmp_path: Path) -> None:
 
 
 def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "state.npz", **{"fc.weight": np.array(ROWS), "conv.weight": np.zeros(3)})
+    write_npz(tmp_path / "state.npz", **{"fc.weight": np.array(ROWS), "conv.weight": np.zeros(3)})
     with pytest.raises(InputError) as problem:
         Head.load(tmp_path / "state.npz")
     assert str(problem.value) == (
@@ -225,7 +233,7 @@ def test_a_file_of_something_else_is_refused(tmp_path: Path) -> None:
         "  do:       for a whole state dict, name its architecture with --arch"
     )
     np.savez(tmp_path / "more.npz", weight=np.array(ROWS), scale=np.ones(1))
-    with pytest.raises(InputError, match="more.npz is not a head file"):
+    with pytest.raises(InputError, match=r"more\.npz is not a head file"):
         Head.load(tmp_path / "more.npz")
 
 

@@ -14,10 +14,21 @@ from sfra.data import Data
 from sfra.errors import InputError
 from sfra.measure import Measured, measure, split_features
 from sfra.release import load
+from sfra.release.base import usable_device
 from sfra.result import AuditReport
 from sfra.runs import Progress, Run, relearn_release, settings_of
 from sfra.scoring import Evidence, score
-from sfra.subject import Forget, Subject, forget_classes, load_parts, open_subject, reference_parts
+from sfra.subject import (
+    Forget,
+    Subject,
+    check_needs,
+    forget_classes,
+    known_names,
+    load_parts,
+    open_subject,
+    reference_parts,
+    shared_arch,
+)
 
 
 def audit(
@@ -66,33 +77,35 @@ def audit(
     if config is not None and settings:
         raise InputError("config and single settings were both given", got=", ".join(settings), do="give one of them")
     config = config or AuditConfig(**settings)
+    check_needs(data=data, validation=validation, reference=reference, reference_data=reference_data)
+    usable_device(config.device)
     tell = progress or (lambda stage, done, total: None)
 
     test, held = load_parts(data, validation)
     release = load(model, arch=arch, device=config.device)
-    classes = forget_classes(forget, release.class_names or (test.class_names if test is not None else None))
+    classes = forget_classes(forget, known_names(release, test, missing=missing_row))
     subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
+    subject.check(classes, config)
+    control = None
+    if reference is not None:
+        other = load(reference, arch=reference_arch or shared_arch(arch, reference), device=config.device)
+        parts = reference_parts(test, held, reference_data)
+        lost = subject.classes(classes) == other.head.classes + len(classes)
+        control = open_subject(other, classes, *parts, missing=lost, cache=cache, progress=tell)
+        control.check_against(subject, classes)
+        control.check(classes, config)
+
     evidence = _gather(subject, classes, config, tell)
-    if reference is None:
-        return score(evidence, None, classes, config, seconds=time.perf_counter() - began)
-
-    other = load(reference, arch=reference_arch or (arch if isinstance(reference, str) else None), device=config.device)
-    parts = reference_parts(test, held, reference_data)
-    lost = subject.classes(classes) == other.head.classes + len(classes)
-    control = open_subject(other, classes, *parts, missing=lost, cache=cache, progress=tell)
-    control.check_against(subject, classes)
-    return score(
-        evidence, _gather(control, classes, config, tell), classes, config, seconds=time.perf_counter() - began
-    )
+    against = None if control is None else _gather(control, classes, config, tell, fresh=subject.missing)
+    return score(evidence, against, classes, config, seconds=time.perf_counter() - began)
 
 
-def _gather(subject: Subject, forget: tuple[int, ...], config: AuditConfig, tell: Progress) -> Evidence:
+def _gather(
+    subject: Subject, forget: tuple[int, ...], config: AuditConfig, tell: Progress, *, fresh: bool = False
+) -> Evidence:
     """Relearn a subject in every setting, without data, then measure what came back, where there is data."""
-    config.probe_settings(subject.classes(forget)).check(subject.classes(forget), forget)
-    subject.check_data(forget)
-    runs: list[Run] = relearn_release(
-        subject.release.head, forget, settings_of(config, missing=subject.missing), config, progress=tell
-    )
+    settings = settings_of(config, missing=subject.missing, fresh=fresh)
+    runs: list[Run] = relearn_release(subject.release.head, forget, settings, config, progress=tell)
     measured: list[Measured] | None = None
     if subject.test is not None:
         split = split_features(subject.test, subject.validation, forget)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from sfra import findings
 from sfra.config import AuditConfig
 from sfra.findings import Finding
-from sfra.scale import KAPPA
+from sfra.head import Head
+from sfra.scale import KAPPA, place
 from sfra.verdict import verdict
 
 if TYPE_CHECKING:
@@ -41,17 +42,23 @@ def _about_the_release(evidence: Evidence, forget: Sequence[int], config: AuditC
     probes = evidence.runs[0].probes
     yield findings.rare_class({label: float(probes.acceptance[label]) for label in probes.conditional})
     classes = subject.classes(forget)
-    yield findings.small_m(config.probe_settings(classes).m, classes - len(forget))
+    yield findings.small_m(config.probe_settings(classes, len(forget)).m, classes - len(forget))
 
 
 def _odd_rows(evidence: Evidence, forget: Sequence[int]) -> Iterator[Finding | None]:
-    head = evidence.subject.release.head
+    """Look at the rows centred and as released: a row added to all of them changes nothing, but hides an odd one."""
+    released = evidence.subject.release.head
+    centred = place(released, forget, kappa=KAPPA).head
+    for k in forget:
+        yield _odd_row(centred, k, forget) or _odd_row(released, k, forget)
+
+
+def _odd_row(head: Head, label: int, forget: Sequence[int]) -> Finding | None:
     norms, biases = head.weight.norm(dim=1).tolist(), head.bias.tolist()
     retain = [k for k in range(head.classes) if k not in forget]
-    for k in forget:
-        yield findings.forget_row_outlier(
-            k, norms[k], biases[k], [norms[j] for j in retain], [biases[j] for j in retain]
-        )
+    return findings.forget_row_outlier(
+        label, norms[label], biases[label], [norms[k] for k in retain], [biases[k] for k in retain]
+    )
 
 
 def _about_the_score(evidence: Evidence, rows: Sequence[Scored]) -> Iterator[Finding | None]:
@@ -76,9 +83,10 @@ def _about_the_score(evidence: Evidence, rows: Sequence[Scored]) -> Iterator[Fin
 def _about_the_reference(control: Evidence | None, rows: Sequence[Scored]) -> Iterator[Finding | None]:
     first = rows[0]
     yield findings.reference_missing(first.reference.rs if first.reference else None)
-    if first.reference is None or first.delta_rs is None:
+    if control is None or first.reference is None or first.delta_rs is None:
         return
-    yield findings.reference_saw_class(first.reference.forget_before)
+    own = (row for row in control.outcomes if row.rule == first.model.rule and row.setting.variant == "released")
+    yield findings.reference_saw_class(next(own, first.reference).forget_before)
     yield findings.reference_differs(first.model.retain_before, first.reference.retain_before)
     yield findings.generic_relearnability(first.model.rs, first.delta_rs)
     yield findings.negative_delta(first.delta_rs)

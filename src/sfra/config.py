@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.findings import stable_m
+from sfra.head import MIN_CLASSES
 from sfra.probes.sample import MAX_DRAWS, ProbeSettings
 from sfra.scale import KAPPA, SWEEP
 
 PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
 """Up to so many classes: candidates per class, probes per class. The figures of the published protocol."""
 
-STABLE_M = 200
-"""Fewest probes per class that gave a stable score in measurements; the default never goes below it."""
+LAST_SEED = 2**63 - 1
+"""Largest seed of the probes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,7 +26,7 @@ class AuditConfig:
     n: int | None = None
     """Candidates per retain class; by default the protocol's for the number of classes."""
     m: int | None = None
-    """Probes per retain class; by default the protocol's, but at least ``STABLE_M``."""
+    """Probes per retain class; by default the protocol's, but never fewer than :func:`sfra.findings.stable_m`."""
     proposal: str = "gaussian"
     score: str = "softmax"
     assignment: str = "greedy"
@@ -51,18 +54,23 @@ class AuditConfig:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("epochs", "seeds", "batch_size", "max_draws"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is too small", expected="at least 1", got=getattr(self, name))
-        if self.seed < 0:
-            raise InputError("the seed is negative", expected="0 or more", got=self.seed)
-        if self.learning_rate <= 0 or self.weight_decay < 0:
+        for name in ("n", "m", "epochs", "seeds", "batch_size", "max_draws", "threads"):
+            number = getattr(self, name)
+            if number is not None and number < 1:
+                raise InputError(f"{name} is too small", expected="at least 1", got=number)
+        if not 0 <= self.seed <= LAST_SEED - self.seeds + 1:
+            raise InputError("the seed is out of range", expected="0 to 2^63 - 1, for every seed", got=self.seed)
+        if not (0.0 < self.learning_rate < math.inf and 0.0 <= self.weight_decay < math.inf):
             raise InputError(
                 "the optimiser's settings are off",
                 expected="learning_rate > 0 and weight_decay >= 0",
                 got=f"{self.learning_rate}, {self.weight_decay}",
             )
+        for share in (*self.budgets, self.epsilon_r, self.delta_f):
+            if not 0.0 <= share <= 1.0:
+                raise InputError("budgets, epsilon_r and delta_f are shares", expected="0 to 1", got=share)
         self.kappa  # noqa: B018  (checks the scale)
+        self.probe_settings(MIN_CLASSES)  # checks proposal, score and assignment
 
     @property
     def kappa(self) -> float | None:
@@ -88,21 +96,21 @@ class AuditConfig:
         """Name of the scale of the verdict in the results."""
         return "native" if self.kappa is None else scale_name(self.kappa)
 
-    def probe_settings(self, classes: int) -> ProbeSettings:
-        """Fill in ``n`` and ``m`` for a number of classes."""
+    def probe_settings(self, classes: int, forgotten: int = 1) -> ProbeSettings:
+        """Fill in ``n`` and ``m`` for a number of classes, so many of which are forget classes."""
         n, m = next((n, m) for limit, n, m in PROTOCOL if limit is None or classes <= limit)
         return ProbeSettings(
-            n=self.n or n,
-            m=self.m or max(m, STABLE_M),
+            n=n if self.n is None else self.n,
+            m=max(m, stable_m(max(1, classes - forgotten))) if self.m is None else self.m,
             proposal=self.proposal,
             score=self.score,
             assignment=self.assignment,
             max_draws=self.max_draws,
         )
 
-    def resolved(self, classes: int) -> AuditConfig:
+    def resolved(self, classes: int, forgotten: int = 1) -> AuditConfig:
         """Return the settings with ``n`` and ``m`` filled in, for the record."""
-        probes = self.probe_settings(classes)
+        probes = self.probe_settings(classes, forgotten)
         return replace(self, n=probes.n, m=probes.m)
 
     def to_dict(self) -> dict[str, Any]:

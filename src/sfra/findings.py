@@ -220,9 +220,18 @@ def rare_class(acceptance: Mapping[int, float]) -> Finding | None:
     return Finding("rare-class", "info", rarest[0][1], None, message)
 
 
+def stable_m(retain_classes: int) -> int:
+    """Return the least M that was seen to be stable: ``min(200, 1800 / retain classes)``, rounded up.
+
+    >>> stable_m(9), stable_m(99)
+    (200, 19)
+    """
+    return min(STABLE_M, ceil(STABLE_PROBES / retain_classes))
+
+
 def small_m(m: int, retain_classes: int) -> Finding | None:
-    """Fire when M is below ``min(200, 1800 / retain classes)``, the least that was seen to be stable."""
-    stable = min(STABLE_M, ceil(STABLE_PROBES / retain_classes))
+    """Fire when M is below :func:`stable_m`, the least that was seen to be stable."""
+    stable = stable_m(retain_classes)
     message = (
         f"M = {m} probes per class are few for {retain_classes} retain classes: below about {stable}, results vary "
         "from seed to seed."

@@ -92,8 +92,9 @@ class AuditReport:
         out = Path(folder)
         if out.exists() and not out.is_dir():
             raise InputError("the results cannot be written there", expected="a folder", got=f"the file {out}")
+        text = self.to_json().encode()  # may refuse: before anything is written
         self.relearned_head.save(out / "relearned_head.safetensors")
-        write_atomically(out / "audit.json", self.to_json().encode())
+        write_atomically(out / "audit.json", text)
         return out / "audit.json"
 
     def value(self, path: str) -> float | None:
@@ -110,9 +111,9 @@ class AuditReport:
     def scalars(self) -> dict[str, float | None]:
         """Return every number of the result that a gate can test, by dotted name."""
         found: dict[str, float | None] = {
-            name: getattr(self, name)
-            for name in ("rs", "rs_std", "delta_rs", "reference_rs", "floor", "relearned", "seconds")
+            name: getattr(self, name) for name in ("rs", "rs_std", "delta_rs", "reference_rs", "floor", "seconds")
         }
+        found["relearned"] = None if self.relearned is None else float(self.relearned)
         found["findings"] = float(len(self.findings))
         for name in ("retain", "forget", "rs_at"):
             found |= {f"{name}.{key}": value for key, value in getattr(self, name).items()}

@@ -43,17 +43,22 @@ class Run:
     path: Trajectory
 
 
-def settings_of(config: AuditConfig, *, missing: bool) -> list[Setting]:
+def settings_of(config: AuditConfig, *, missing: bool, fresh: bool = False) -> list[Setting]:
     """List what an audit looks at, the setting of the verdict first.
 
     Canonical and native scale always; the scale of the verdict; the sweep if asked for; and the reset row at the scale
     of the verdict, unless the release has no forget row to begin with.
+
+    Args:
+        config: The settings of the audit.
+        missing: The release has no forget rows.
+        fresh: It is the reference of a model that has none: its rows start anew everywhere, as the model's do.
     """
-    variant = "restored-row" if missing else "released"
-    kappas = [config.kappa, KAPPA, None, *(SWEEP if config.scale == "sweep" else ())]
-    settings = [Setting(kappa=kappa, variant=variant) for kappa in dict.fromkeys(kappas)]
-    if config.reset_row and not missing:
-        settings.append(Setting(kappa=config.kappa, variant="reset-row"))
+    variant, other = ("reset-row", "released") if fresh else ("released", "reset-row")
+    kappas = dict.fromkeys([config.kappa, KAPPA, None, *(SWEEP if config.scale == "sweep" else ())])
+    settings = [Setting(kappa=kappa, variant="restored-row" if missing else variant) for kappa in kappas]
+    if not missing and (config.reset_row or fresh):
+        settings.append(Setting(kappa=config.kappa, variant=other))
     return settings
 
 
@@ -82,7 +87,7 @@ def relearn_release(
 
 
 def _probes(head: Head, forget: Sequence[int], config: AuditConfig, seed: int) -> Probes:
-    settings = config.probe_settings(head.classes)
+    settings = config.probe_settings(head.classes, len(forget))
     return sample_probes(
         head,
         forget,

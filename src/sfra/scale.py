@@ -2,8 +2,8 @@
 
 Features times ``s`` and weight over ``s`` is the same classifier, but the proposal ``N(0, I)`` meets another head. The
 *canonical* scale takes that freedom away: centre the rows on the mean of the retain rows (softmax ignores a common
-row), then rescale so that the median norm of the retain rows is ``κ``. Neither centre nor median looks at the forget
-row, so a row that exploded, vanished or is missing does not set the scale.
+row) and the biases likewise, then rescale so that the median norm of the retain rows is ``κ``. Neither centre nor
+median looks at the forget row, so a row that exploded, vanished or is missing does not set the scale.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-import torch
 from jaxtyping import Float
 from torch import Tensor
 
@@ -32,7 +31,11 @@ VARIANTS = ("released", "reset-row", "restored-row")
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A head at some scale: ``W' = gain (W - centre)``, to be used with features divided by ``gain``."""
+    """A head at some scale: ``W' = gain (W - centre)``, to be used with features divided by ``gain``.
+
+    The bias loses the median of the retain biases: a constant on every bias is the same classifier as well, but would
+    start a fresh row far below or above the others.
+    """
 
     head: Head
     gain: float
@@ -68,8 +71,10 @@ def place(
     gain = 1.0
     if kappa is not None:
         kept = [] if variant == "restored-row" else list(forget)
-        centre, gain = _centre_and_gain(head, kept, kappa)
-        head = Head((head.weight.double() - centre) * gain, head.bias)
+        retain = [k for k in range(head.classes) if k not in set(kept)]
+        centre, gain = _centre_and_gain(head, retain, kappa)
+        bias = head.bias.double()
+        head = Head((head.weight.double() - centre) * gain, bias - bias[retain].quantile(0.5))
     if variant == "reset-row":
         head = head.reset_rows(forget, seed=seed)
     elif variant == "restored-row":
@@ -77,17 +82,16 @@ def place(
     return Placed(head=head, gain=gain)
 
 
-def _centre_and_gain(head: Head, forget: Sequence[int], kappa: float) -> tuple[Float[Tensor, " d"], float]:
-    retain = torch.ones(head.classes, dtype=torch.bool)
-    retain[list(forget)] = False
-    rows = head.weight[retain].double()
+def _centre_and_gain(head: Head, retain: Sequence[int], kappa: float) -> tuple[Float[Tensor, " d"], float]:
+    rows = head.weight[list(retain)].double()
     centre = rows.mean(0)
     size = float((rows - centre).norm(dim=1).quantile(0.5))
-    if size == 0.0:
+    if size == 0.0 or bool((rows == rows[0]).all()):
         raise InputError(
-            "the head has no scale: its retain rows are all the same",
-            expected="retain rows that differ",
-            got=f"{len(rows)} equal rows",
+            "the head has no scale: its retain rows do not differ",
+            expected="retain rows of which more than half lie away from their mean",
+            got=f"{len({tuple(row) for row in rows.tolist()})} different rows among {len(rows)}",
+            do="check how the model was saved: such a head cannot tell its classes apart",
         )
     return centre, kappa / size
 

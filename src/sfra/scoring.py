@@ -19,7 +19,7 @@ from sfra.metrics import degenerate_floor, is_relearned
 from sfra.result import AuditReport
 from sfra.runs import Run
 from sfra.scale import SWEEP, scale_curve
-from sfra.subject import Subject
+from sfra.subject import Subject, known_names
 from sfra.verdict import Reading, overall_verdict, verdict
 
 RULE = "source-free"
@@ -111,7 +111,7 @@ def score(
     assert head is None or head.model.rule == RULE
     first = evidence.runs[0]
     subject = evidence.subject
-    names = subject.release.class_names or (subject.test and subject.test.class_names)
+    names = known_names(subject.release, subject.test, missing=subject.missing)
     outcome = head.model if head else None
     found = conclude(evidence, control, rows, forget, config)
     odd = any(finding.code == "forget-row-outlier" for finding in found)
@@ -139,10 +139,10 @@ def score(
         probes=[_probe_facts(run) for run in evidence.runs],
         model=_subject_facts(subject),
         reference=_subject_facts(control.subject) if control else None,
-        data=_data_facts(subject),
+        data=_data_facts(evidence),
         forget_classes=list(forget),
         class_names=list(names) if names else None,
-        settings=config.resolved(subject.classes(forget)).to_dict(),
+        settings=config.resolved(subject.classes(forget), len(forget)).to_dict(),
         versions=_versions(),
         seconds=seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -151,12 +151,15 @@ def score(
 
 
 def _pair(model: Sequence[Outcome], reference: Sequence[Outcome]) -> list[Scored]:
-    """Put every outcome beside the reference's; a reference without the forget row is compared by scale and rule."""
+    """Put every outcome beside the reference's: same scale and rule, and a fresh row beside a fresh row.
+
+    A reference without the forget row has nothing but fresh rows, so it is compared by scale and rule.
+    """
 
     def twin(outcome: Outcome) -> Outcome | None:
         same = [r for r in reference if (r.setting.scale, r.rule) == (outcome.setting.scale, outcome.rule)]
-        fresh = outcome.setting.variant == "reset-row"
-        return next((r for r in same if (r.setting.variant == "reset-row") == fresh), same[0] if same else None)
+        fresh = outcome.setting.variant != "released"
+        return next((r for r in same if (r.setting.variant != "released") == fresh), same[0] if same else None)
 
     return [Scored(model=outcome, reference=twin(outcome)) for outcome in model]
 
@@ -266,14 +269,15 @@ def _subject_facts(subject: Subject) -> dict[str, Any]:
     }
 
 
-def _data_facts(subject: Subject) -> dict[str, Any] | None:
-    if subject.test is None:
+def _data_facts(evidence: Evidence) -> dict[str, Any] | None:
+    test, held = evidence.subject.test, evidence.subject.validation
+    if test is None or not evidence.measured:
         return None
-    held = subject.validation
+    halves = "every second sample of the evaluation data" if evidence.measured[0].select else "none: too few samples"
     return {
-        "source": subject.test.source,
-        "samples": len(subject.test),
-        "validation": f"{len(held)} samples" if held is not None else "every second sample of the evaluation data",
+        "source": test.source,
+        "samples": len(test),
+        "validation": f"{len(held)} samples" if held is not None else halves,
     }
 
 

@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+import os
+import re
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
+from typing import SupportsIndex
 
+from sfra.config import AuditConfig
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
 from sfra.errors import InputError
 from sfra.evaluate import check_evaluation
-from sfra.release import Release
+from sfra.release import STATE_DICTS, Release
 
 Labelled = FeatureSet | ImageSet | None
 """Data as loaded, before any feature is extracted."""
 
-Forget = int | str | Sequence[int | str]
+Forget = SupportsIndex | str | Sequence[SupportsIndex | str]
 """A forget class by index or name, or several."""
+
+NEEDS = {"reference": "data", "reference_data": "reference", "validation": "data"}
+"""What is of no use without something else."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,11 +40,13 @@ class Subject:
         """Return the number of classes, counting rows that are missing."""
         return self.release.head.classes + (len(forget) if self.missing else 0)
 
-    def check_data(self, forget: Sequence[int]) -> None:
-        """Refuse data that cannot be measured on before any work is done."""
+    def check(self, forget: Sequence[int], config: AuditConfig) -> None:
+        """Refuse, before any work is done, forget classes, settings or data that do not fit the release."""
+        classes = self.classes(forget)
+        config.probe_settings(classes, len(forget)).check(classes, forget)
         for part in (self.test, self.validation):
             if part is not None:
-                check_evaluation(part.features, part.labels, forget, classes=self.classes(forget), width=self.width)
+                check_evaluation(part.features, part.labels, forget, classes=classes, width=self.width)
 
     @property
     def width(self) -> int:
@@ -54,26 +65,46 @@ class Subject:
             )
 
 
+def known_names(release: Release, test: Labelled, *, missing: bool) -> tuple[str, ...] | None:
+    """Return the names of all classes, where known; a release without the forget rows has lost their names as well."""
+    own = None if missing else release.class_names
+    return own or (test.class_names if test is not None else None)
+
+
+def shared_arch(arch: str | None, reference: object) -> str | None:
+    """Return the model's architecture for a reference that is a state dict too; nothing else takes one."""
+    if not isinstance(reference, str | os.PathLike):
+        return None
+    return arch if Path(reference).suffix in STATE_DICTS else None
+
+
+def check_needs(**given: object) -> None:
+    """Refuse what means nothing without something else, such as a reference without data."""
+    for name, other in NEEDS.items():
+        if given[name] is not None and given[other] is None:
+            raise InputError(f"{name} is of no use without {other}", got=f"no {other}", do=f"pass {other} as well")
+
+
 def forget_classes(forget: Forget, class_names: Sequence[str] | None) -> tuple[int, ...]:
     """Turn names and indices into sorted indices.
 
     >>> forget_classes(["dog", 2], ["cat", "dog", "ox"])
     (1, 2)
     """
-    given = [forget] if isinstance(forget, (int, str)) else list(forget)
+    given = [forget] if isinstance(forget, str) or not isinstance(forget, Iterable) else list(forget)
     return tuple(sorted({_class_index(one, class_names) for one in given}))
 
 
-def _class_index(given: int | str, class_names: Sequence[str] | None) -> int:
-    if isinstance(given, int):
-        return given
+def _class_index(given: SupportsIndex | str, class_names: Sequence[str] | None) -> int:
+    if not isinstance(given, str):
+        return operator.index(given)
     names = list(class_names or ())
     matches = [i for i, name in enumerate(names) if name == given] or [
         i for i, name in enumerate(names) if given.lower() in (part.strip().lower() for part in name.split(","))
     ]
     if len(matches) == 1:
         return matches[0]
-    if given.strip().lstrip("-").isdigit():
+    if re.fullmatch(r"\s*-?\d+\s*", given):
         return int(given)
     raise InputError(
         f"there is no class named {given!r}" if not matches else f"several classes are named {given!r}",

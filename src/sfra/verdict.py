@@ -44,8 +44,10 @@ def overall_verdict(released: Reading | None, reset: Reading | None, *, row_is_o
     step. So a release with an odd row does not pass where the same release with a fresh row would not.
     """
     found = verdict(released)
-    hidden = row_is_odd and reset is not None and verdict(reset) == "recovered"
-    return "recovered-after-reset" if hidden and found in ("not-recovered", "generic", "inconclusive") else found
+    fresh = verdict(reset) if row_is_odd else None
+    if fresh == "recovered" and found != "recovered":
+        return "recovered-after-reset"
+    return "no-reference" if fresh == "no-reference" and found == "not-recovered" else found
 
 
 def verdict(reading: Reading | None) -> str:

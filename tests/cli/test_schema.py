@@ -63,7 +63,7 @@ CASES: dict[str, Callable[[Files], AuditReport]] = {
     "with data": with_data,
     "with a reference": compared,
     "native": lambda files: compared(files, scale="native"),
-    "a number for a scale": lambda files: compared(files, scale=3),
+    "a number for a scale": lambda files: compared(files, scale=3.0),
     "a sweep": lambda files: compared(files, scale="sweep"),
     "a sweep without a reference": lambda files: sfra.audit(
         str(files.head), FORGET, data=str(files.features), scale="sweep", **SMALL

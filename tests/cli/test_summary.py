@@ -123,7 +123,7 @@ def test_a_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditRe
     row = next(row for row in results if (row["variant"], row["rule"]) == ("reset-row", "source-free"))
     row |= {"verdict": "recovered", "rs": 0.55, "delta_rs": 0.5}
     other = words(replace(report, results=results))
-    sentence = "With a fresh forget row the same audit says: recovered (RS 0.550, ΔRS +0.500)."
+    sentence = "Other readings of the same audit: - with a fresh forget row: recovered (RS 0.550, ΔRS +0.500)"
     assert report.verdict != "recovered"
     assert sentence not in agreed
     assert sentence in other
@@ -131,7 +131,7 @@ def test_a_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditRe
 
 def test_a_verdict_that_rests_on_a_fresh_row_says_what_the_row_as_released_gives(report: AuditReport) -> None:
     shown = words(replace(report, verdict="recovered-after-reset"))
-    assert "With the forget row as released, as in the numbers below, the same audit says:" in shown
+    assert f"- as released, the numbers below: {report.verdict} (RS " in shown
 
 
 def test_the_sweep_is_summed_up(report: AuditReport) -> None:
@@ -199,5 +199,5 @@ def test_the_demo_table_has_a_row_per_model() -> None:
     with console.capture() as captured:
         console.print(demo_table([row, row | {"model": "reference", "delta_rs": None, "verdict": "reference"}]))
     lines = captured.get().splitlines()
-    assert " ".join(lines[1].split()) == "delete 95.0 % 94.0 % 0.0 % 90.0 % 0.940 +0.500 recovered"
-    assert lines[2].split()[-2:] == ["-", "reference"]
+    assert " ".join(lines[2].split()) == "delete 95.0 94.0 0.0 90.0 0.940 +0.500 recovered"
+    assert lines[3].split()[-2:] == ["-", "reference"]

@@ -105,6 +105,22 @@ def test_a_threshold_that_is_too_tight_would_be_noticed() -> None:
     assert listed(extremes.top) != brute_force(labels, values, 40, highest=True)
 
 
+@settings(deadline=None)
+@given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.integers(1, 5), st.integers(1, 5))
+def test_a_shortlist_of_one_class_keeps_all_that_the_selection_would_keep(
+    row: list[int], top: int, bottom: int
+) -> None:
+    values = torch.tensor(row, dtype=torch.float32)
+    whole, short = (Extremes(CLASSES, top=top, bottom=bottom) for _ in range(2))
+    near = whole.shortlist(values)
+    assert near.numel() <= top + bottom
+    label = torch.ones(len(row), dtype=torch.int64)
+    whole.update(label, values, torch.arange(len(row)))
+    short.update(label[near], values[near], near)
+    assert listed(short.top) == listed(whole.top)
+    assert listed(short.bottom) == listed(whole.bottom)
+
+
 def test_items_of_any_shape_follow_their_scores() -> None:
     labels, values = long_stream(500)
     rows = torch.stack([values, labels.float()], 1)

@@ -86,7 +86,7 @@ def audit(
             reset_row=not no_reset_row,
             device=device,
             threads=threads,
-            max_draws=max_draws or MAX_DRAWS,
+            max_draws=MAX_DRAWS if max_draws is None else max_draws,
         )
         usable_device(device)
         tests = [gates.parse(text) for text in fail_if or ()]

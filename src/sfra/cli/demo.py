@@ -6,6 +6,12 @@ from sfra.cli import options as opt
 from sfra.cli.output import check_folder, dump, print_json, show
 from sfra.cli.progress import showing
 
+EXPLANATION = (
+    "Accuracies in percent, before and after relearning from nothing but the head. RS: how much of the forgotten "
+    "digit comes back. ΔRS: RS minus that of the reference, which never saw the digit."
+)
+"""How to read the table."""
+
 
 def demo(
     out: opt.Out = None,
@@ -28,6 +34,5 @@ def demo(
     elif not quiet:
         from sfra.cli.tables import demo_table
 
-        show(demo_table(result.rows))
-        if out is not None:
-            show(f"\nWritten to {out}")
+        kept = f"Written to {out}." if out is not None else "Nothing was written: pass --out DIR to keep it all."
+        show(demo_table(result.rows), "", EXPLANATION, "", kept)

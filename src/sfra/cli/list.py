@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 import textwrap
@@ -60,7 +61,9 @@ def _findings() -> dict[str, str]:
 
 
 def _sentence(documentation: str) -> str:
-    return documentation.strip().partition("\n")[0].rstrip(".").replace("`", "")
+    """Return the first line of a documentation without its markup."""
+    line = documentation.strip().partition("\n")[0].rstrip(".")
+    return re.sub(r":\w+:(?=`)|`", "", line)
 
 
 LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {

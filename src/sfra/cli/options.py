@@ -64,12 +64,10 @@ MissingRow = Annotated[
     bool, _what("--missing-row", help="The head has no output for the forgotten classes: restore it with fresh rows.")
 ]
 
-N = Annotated[
-    int | None, _how(min=1, metavar="N", help="Candidates per retain class.", show_default="by number of classes")
-]
+N = Annotated[int | None, _how(metavar="N", help="Candidates per retain class.", show_default="by number of classes")]
 M = Annotated[
     int | None,
-    _how(min=1, metavar="M", help="Probes per retain class.", show_default="by number of classes, 200 or more"),
+    _how(metavar="M", help="Probes per retain class.", show_default="by number of classes"),
 ]
 Proposal = Annotated[str, _how(metavar="NAME", help="Distribution of the probes (sfra list proposals).")]
 Score = Annotated[str, _how(metavar="NAME", help="Score that ranks the probes (sfra list scores).")]
@@ -79,18 +77,16 @@ Assignment = Annotated[
 Scale = Annotated[
     str, _how(metavar="SCALE", help="Scale of the verdict: native, canonical, sweep or a number (sfra list scales).")
 ]
-Epochs = Annotated[int, _how(min=1, metavar="N", help="Length of the relearning.")]
-Seeds = Annotated[int, _how(min=1, metavar="N", help="How many times to repeat, with new draws.")]
+Epochs = Annotated[int, _how(metavar="N", help="Length of the relearning.")]
+Seeds = Annotated[int, _how(metavar="N", help="How many times to repeat, with new draws.")]
 MaxDraws = Annotated[
-    int | None, _how(min=1, metavar="N", help="Most random draws for the probes of a run.", show_default="a billion")
+    int | None, _how(metavar="N", help="Most random draws for the probes of a run.", show_default="a billion")
 ]
 NoResetRow = Annotated[bool, _how("--no-reset-row", help="Leave out the variant with a fresh forget row.")]
 
-Seed = Annotated[int, _run(min=0, metavar="N", help="First seed; equal seeds give equal results.")]
+Seed = Annotated[int, _run(metavar="N", help="First seed; equal seeds give equal results.")]
 Device = Annotated[str, _run(metavar="DEVICE", help="cpu, cuda, cuda:1, mps ...")]
-Threads = Annotated[
-    int | None, _run(min=1, metavar="N", help="Threads for the probes on the CPU.", show_default="all cores")
-]
+Threads = Annotated[int | None, _run(metavar="N", help="Threads for the probes on the CPU.", show_default="all cores")]
 NoCache = Annotated[bool, _run("--no-cache", help="Neither reuse nor keep extracted features.")]
 Quiet = Annotated[bool, _run("--quiet", help="Print no progress and no summary, only what went wrong.")]
 Debug = Annotated[bool, _run("--debug", help="Show where in the program an error arose.")]

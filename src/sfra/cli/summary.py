@@ -62,20 +62,21 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     colour = COLOURS.get(report.verdict, "bold yellow")
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, colour))
-    others = (row for row in report.results if row["rule"] == report.rule and row["verdict"] != report.verdict)
-    lines = [report.statement, *(_otherwise(row, report) for row in others if _is_main(row, report))]
-    yield _indent(Text("\n".join(lines)))
+    others = [row for row in report.results if row["rule"] == report.rule and row["verdict"] != report.verdict]
+    lines = [_otherwise(row, report) for row in others if _is_main(row, report)]
+    also = ["Other readings of the same audit:", *lines] if lines else []
+    yield _indent(Text("\n".join([report.statement, *also])))
 
 
 def _otherwise(row: dict[str, Any], report: AuditReport) -> str:
     """Say what a reading that differs from the verdict says."""
-    where = f"At {row['scale']} scale"
+    where = f"at {row['scale']} scale"
     if row["variant"] == "reset-row":
-        where = "With a fresh forget row"
+        where = "with a fresh forget row"
     elif row["scale"] == report.scale:
-        where = "With the forget row as released, as in the numbers below,"
+        where = "as released, the numbers below"
     scores = f"RS {number(row['rs'])}" + (f", ΔRS {signed(row['delta_rs'])}" if report.reference else "")
-    return f"{where} the same audit says: {row['verdict']} ({scores})."
+    return f"- {where}: {row['verdict']} ({scores})"
 
 
 def _scores(report: AuditReport) -> Table:
@@ -106,7 +107,7 @@ def _comparison(report: AuditReport) -> str:
 
 def _readings(report: AuditReport) -> Iterator[RenderableType]:
     """Show the same audit at other scales, by other rules and with a fresh forget row; then the sweep."""
-    yield Text("All readings (* that of the verdict)", style="bold")
+    yield Text("All readings (* the numbers above)", style="bold")
     shown = [row for row in report.results if _is_main(row, report)]
     yield _indent(results_table(shown, (report.scale, report.variant, report.rule)))
     if report.sweep is not None:

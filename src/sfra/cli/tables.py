@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from rich.table import Table
 from rich.text import Text
@@ -95,14 +95,13 @@ def findings_table(findings: Sequence[Any]) -> Table:
 
 def demo_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     """Show the models of the demonstration side by side."""
-    table = _table("Model", "retain", "", "forget", "", "RS", "ΔRS", "Verdict", left=1)
+    accuracies = ("retain_before", "retain_after", "forget_before", "forget_after")
+    pairs = ("retain\nbefore", "\nafter", "forget\nbefore", "\nafter")
+    table = _table("\nModel", *pairs, "\nRS", "\nΔRS", "\nVerdict", left=1)
     table.columns[-1].justify = "left"
     for row in rows:
-        retain, forget = (
-            (percent(row[f"{what}_before"]), percent(row[f"{what}_after"])) for what in ("retain", "forget")
-        )
-        scores = number(row["rs"]), signed(row["delta_rs"])
-        table.add_row(plain(row["model"]), *retain, *forget, *scores, plain(row["verdict"] or NONE))
+        shares = (percent(row[name]).removesuffix(" %") for name in accuracies)
+        table.add_row(plain(row["model"]), *shares, number(row["rs"]), signed(row["delta_rs"]), plain(row["verdict"]))
     return table
 
 
@@ -124,5 +123,6 @@ def _table(*headers: str, left: int = 2) -> Table:
     """Make a table without lines whose first columns are text and whose others are numbers."""
     table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for position, header in enumerate(headers):
-        table.add_column(header, justify="left" if position < left else "right", no_wrap=position >= left)
+        justify: Literal["left", "right"] = "left" if position < left else "right"
+        table.add_column(header, justify=justify, no_wrap=position >= left, overflow="fold")
     return table

@@ -36,7 +36,7 @@ LEVEL_SWEEPS = 10
 """Sweeps at each level."""
 
 MEMORY = 0.2
-"""Thinning doubles until no principal coordinate correlates more than this with its value before; then doubles again."""
+"""Thinning doubles until no principal coordinate correlates more than this with its value before, then once more."""
 
 FIRST_THINNING, LAST_THINNING = 25, 1600
 """Sweeps with which the search for the thinning starts, and where it gives up."""

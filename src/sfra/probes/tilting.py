@@ -99,7 +99,7 @@ def prepare(region: Region, limit: int | None = None) -> Tilting:
     >>> import torch
     >>> from sfra.probes.region import win_region
     >>> tilting = prepare(win_region(torch.eye(3), torch.zeros(3), 0))
-    >>> tilting.log_bound > np.log(1 / 3)
+    >>> math.log(1 / 3) < tilting.log_bound < 0
     True
     """
     m, r = region.rows.shape

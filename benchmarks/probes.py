@@ -1,0 +1,225 @@
+"""Probe construction against the plain procedure: time, draws and memory, each in a fresh process.
+
+The plain procedure is the method as its paper times it: class by class, rejection of full-dimensional draws, one pass
+for the retain probes and one for the forget probes. It is measured on a few classes and a fraction of ``N``, which
+gives its speed in draws per second; its time for the whole case follows from the draws it would need, ``2 Σ_k N / p_k``
+over the retain classes, with the acceptances ``p_k`` of the fast run.
+
+Heads have rows of random directions and log-normal lengths around 2; the spread of the lengths sets the spread of the
+acceptances (``c100``: .004 to .02, like a real CIFAR-100 head; ``c1000``: classes that plain draws hardly ever meet).
+
+    python benchmarks/probes.py                            # CIFAR-10's case, under a minute
+    python benchmarks/probes.py c10 c100 c200 c1000 --json probes.json
+    python benchmarks/probes.py c10 c100 --device cuda
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from sfra.head import Head
+from sfra.probes import sample_probes
+
+MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case:
+    """One head and the protocol it is sampled with."""
+
+    classes: int
+    width: int
+    n: int
+    m: int
+    spread: float
+    """Standard deviation of the logarithm of the rows' lengths."""
+    share: float
+    """Fraction of ``n`` on which the plain procedure is measured."""
+    measured: int
+    """Number of retain classes on which the plain procedure is measured."""
+
+    def head(self) -> Head:
+        """Build the head; class 0 is the forget class."""
+        generator = torch.Generator().manual_seed(1)
+        rows = torch.nn.functional.normalize(torch.randn(self.classes, self.width, generator=generator), dim=1)
+        return Head(2.0 * rows * (self.spread * torch.randn(self.classes, 1, generator=generator)).exp())
+
+
+CASES = {
+    "c10": Case(classes=10, width=512, n=500_000, m=500, spread=0.03, share=1 / 50, measured=9),
+    "c100": Case(classes=100, width=512, n=100_000, m=50, spread=0.06, share=1 / 50, measured=5),
+    "c200": Case(classes=200, width=768, n=50_000, m=25, spread=0.07, share=1 / 50, measured=4),
+    "c1000": Case(classes=1000, width=768, n=50_000, m=25, spread=0.09, share=1 / 500, measured=5),
+}
+
+
+def plain_pool(W: Tensor, b: Tensor, label: int, n: int, generator: torch.Generator) -> tuple[Tensor, int]:
+    """Draw in full dimension until ``n`` draws have their arg-max at the label; return them and the number drawn."""
+    found: list[Tensor] = []
+    have = drawn = 0
+    batch = torch.empty(2**18 if W.device.type == "cuda" else 2**14, W.shape[1], device=W.device)
+    while have < n:
+        batch.normal_(generator=generator)
+        found.append(batch[torch.addmm(b, batch, W.T).argmax(1) == label])
+        have, drawn = have + len(found[-1]), drawn + len(batch)
+    return torch.cat(found)[:n], drawn
+
+
+def plain_probes(head: Head, case: Case, labels: list[int], device: str) -> int:
+    """Build the probes of some pools by the plain procedure; return the number of draws."""
+    W, b = head.weight.to(device), head.bias.to(device)
+    generator = torch.Generator(device).manual_seed(0)
+    drawn, n = 0, round(case.n * case.share)
+    m = max(1, round(case.m * case.share))
+    for label in labels:
+        for largest in (True, False):
+            pool, more = plain_pool(W, b, label, n, generator)
+            logits = torch.addmm(b, pool, W.T)
+            others = logits.clone()
+            others[:, label] = -torch.inf
+            pool[(logits[:, label] - others.logsumexp(1)).topk(m, largest=largest).indices].clone()
+            drawn += more
+    return drawn
+
+
+def timed(work: Any, device: str) -> tuple[Any, float, float]:
+    """Run once; return the result, the seconds and the peak memory in MiB above what was in use before."""
+    if device == "cuda":
+        torch.cuda.synchronize()
+        torch.cuda.reset_peak_memory_stats()
+        before = torch.cuda.memory_allocated()
+    else:
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    began = time.perf_counter()
+    result = work()
+    if device == "cuda":
+        torch.cuda.synchronize()
+    seconds = time.perf_counter() - began
+    peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
+    return result, seconds, ((peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) - before) / MIB
+
+
+def work_fast(case: Case, device: str) -> dict[str, Any]:
+    """Measure the fast path in full, after a small warm-up that loads and compiles everything."""
+    head = case.head()
+    plan = {"device": device, "seed": 0}
+    sample_probes(Head(torch.eye(4), torch.tensor([0.0, 0.0, -2.0, 0.0])), 1, n=400, m=10, max_draws=1, **plan)  # type: ignore[arg-type]
+    if device == "cuda":
+        sample_probes(head, 0, n=case.n, m=case.m, **plan)  # type: ignore[arg-type]
+    probes, seconds, peak = timed(lambda: sample_probes(head, 0, n=case.n, m=case.m, **plan), device)  # type: ignore[arg-type]
+    return {
+        "seconds": seconds,
+        "peak_mib": peak,
+        "draws": probes.draws,
+        "engine": probes.engine,
+        "conditional": len(probes.conditional),
+        "acceptance": probes.acceptance[1:].tolist(),
+    }
+
+
+def work_plain(case: Case, device: str) -> dict[str, Any]:
+    """Measure the plain procedure on some of the classes, none of them rare, and a fraction of the pool."""
+    head = case.head()
+    labels = [int(k) for k in (1 + head.weight[1:].norm(dim=1).argsort(descending=True))]
+    chosen = labels[:: max(1, len(labels) // case.measured)][: case.measured]
+    if device == "cuda":
+        plain_pool(head.weight.to(device), head.bias.to(device), chosen[0], 1, torch.Generator(device))
+    drawn, seconds, peak = timed(lambda: plain_probes(head, case, chosen, device), device)
+    return {"seconds": seconds, "peak_mib": peak, "draws": drawn, "pools": len(chosen)}
+
+
+def measure(name: str, device: str, *, plain: bool) -> dict[str, Any]:
+    """Measure one case, fast and plain each in a process of its own, and compare."""
+    case = CASES[name]
+    fast = in_process("fast", name, device)
+    rates = fast.pop("acceptance")
+    row = {"case": name, "device": device, **asdict(case), "fast": fast, "acceptance": [min(rates), max(rates)]}
+    if not plain:
+        return row
+    slow = in_process("plain", name, device)
+    needed = sum(2 * case.n / rate for rate in rates)
+    slow["whole_draws"] = needed
+    slow["whole_seconds"] = needed / slow["draws"] * slow["seconds"]
+    slow["whole_pool_mib"] = case.n * case.width * 4 / MIB
+    return row | {"plain": slow, "speed_up": slow["whole_seconds"] / fast["seconds"]}
+
+
+def in_process(work: str, name: str, device: str) -> dict[str, Any]:
+    """Run one measurement in a fresh interpreter."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder) / "result.json"
+        command = [sys.executable, __file__, name, "--device", device, "--work", work, "--json", str(out)]
+        subprocess.run(command, check=True)  # noqa: S603
+        result: dict[str, Any] = json.loads(out.read_text())
+    return result
+
+
+def show(row: dict[str, Any]) -> str:
+    """Return the lines of one case."""
+    fast, low, high = row["fast"], *row["acceptance"]
+    lines = [
+        f"{row['case']} on {row['device']}: C={row['classes']} d={row['width']} N={row['n']:,} M={row['m']}, "
+        f"acceptance {low:.1e} to {high:.1e}",
+        f"  fast   {fast['seconds']:12.3f} s {fast['draws']:18,} draws {fast['peak_mib']:10,.0f} MiB   "
+        f"({fast['engine']}, {fast['conditional']} classes by conditional sampling)",
+    ]
+    if "plain" in row:
+        plain = row["plain"]
+        lines += [
+            f"  plain  {plain['whole_seconds']:12,.0f} s {plain['whole_draws']:18,.0f} draws "
+            f"{plain['whole_pool_mib']:10,.0f} MiB   (scaled; one whole pool held)",
+            f"         {plain['seconds']:12.1f} s {plain['draws']:18,} draws {plain['peak_mib']:10,.0f} MiB   "
+            f"(measured: {plain['pools']} classes, {row['share']:.4g} of N)",
+            f"  speed-up {row['speed_up']:,.0f} times",
+        ]
+    return "\n".join(lines)
+
+
+def parse() -> argparse.Namespace:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
+    parser.add_argument("cases", nargs="*", default=["c10"], help=f"any of {', '.join(CASES)} (default: c10)")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    parser.add_argument("--no-plain", action="store_true", help="time the fast path alone")
+    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--work", choices=("fast", "plain"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    unknown = set(given.cases) - set(CASES)
+    if unknown:
+        parser.error(f"there is no case {', '.join(sorted(unknown))}; choose from {', '.join(CASES)}")
+    return given
+
+
+def main() -> None:
+    """Measure and print."""
+    given = parse()
+    if given.work:
+        work = work_fast if given.work == "fast" else work_plain
+        given.json.write_text(json.dumps(work(CASES[given.cases[0]], given.device)))
+        return
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    print(f"torch {torch.__version__}, {platform.machine()}, {cores} cores")
+    rows = []
+    for name in given.cases:
+        rows.append(measure(name, given.device, plain=not given.no_plain))
+        print(show(rows[-1]), flush=True)
+    if given.json:
+        given.json.write_text(json.dumps({"torch": torch.__version__, "cores": cores, "rows": rows}, indent=1))
+
+
+if __name__ == "__main__":
+    main()
