@@ -19,7 +19,7 @@ from sfra.errors import InputError
 from sfra.head import Head
 from sfra.types import Features
 
-KAPPA = 2.0
+KAPPA = 1.7
 """Median norm of the centred retain rows at canonical scale; ``docs/scale.md`` shows the curve behind the choice."""
 
 SWEEP = tuple(KAPPA * 2.0 ** (step / 4) for step in range(-4, 5))

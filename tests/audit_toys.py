@@ -1,0 +1,81 @@
+"""Gaussian clusters as features, linear heads in closed form, and one class that is hidden or was never seen."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from sfra.audit import audit
+from sfra.data import FeatureSet
+from sfra.head import Head
+from sfra.result import AuditReport
+
+C, D, FORGET = 6, 12, 2
+KEPT = [k for k in range(C) if k != FORGET]
+SMALL: dict[str, Any] = {"n": 1000, "m": 100, "epochs": 40, "threads": 1}
+"""An audit that takes a moment."""
+
+BASIS = np.linalg.qr(np.random.default_rng(0).normal(size=(D, D)))[0][:C]
+MEANS = torch.from_numpy(4.0 * BASIS)
+"""Centre of each class: at right angles, so that a class which the head ignores gives equal logits to all others."""
+ROWS = MEANS * torch.linspace(0.6, 0.8, C, dtype=torch.float64)[:, None]
+BIAS = torch.linspace(-0.2, 0.2, C, dtype=torch.float64)
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A head and features that it was made for."""
+
+    head: Head
+    data: FeatureSet
+
+    def with_row(self, row: Tensor | float, bias: float, label: int = FORGET) -> Toy:
+        """Put another row and bias in the place of one."""
+        weight, b = self.head.weight.double(), self.head.bias.double()
+        weight[label], b[label] = row, bias
+        return Toy(Head(weight, b), self.data)
+
+    def without_row(self, *forget: int) -> Toy:
+        """Drop the rows of some classes, by default of the forget class."""
+        kept = [k for k in range(C) if k not in (forget or (FORGET,))]
+        return Toy(Head(self.head.weight[kept], self.head.bias[kept]), self.data)
+
+    def scaled(self, factor: float) -> Toy:
+        """Multiply the features and divide the weight: the same classifier."""
+        data = FeatureSet(features=self.data.features * factor, labels=self.data.labels)
+        return Toy(Head(self.head.weight.double() / factor, self.head.bias), data)
+
+    def shifted(self, row: Tensor | float = 0.0, bias: float = 0.0) -> Toy:
+        """Add a row and a constant to those of every class: the same softmax."""
+        return Toy(Head(self.head.weight.double() + row, self.head.bias.double() + bias), self.data)
+
+
+def knowing(*, samples: int = 60, seed: int = 1) -> Toy:
+    """A classifier that knows every class."""
+    labels = torch.arange(samples * C) % C
+    noise = torch.randn(len(labels), D, generator=torch.Generator().manual_seed(seed))
+    return Toy(Head(ROWS, BIAS), FeatureSet(features=MEANS.float()[labels] + noise, labels=labels))
+
+
+def hidden(*, bias: float = -15.0, samples: int = 60, label: int = FORGET) -> Toy:
+    """The positive control: it knows every class, but one output is switched off."""
+    return knowing(samples=samples).with_row(0.0, bias, label)
+
+
+def never_seen(*, seed: int = 5, samples: int = 60) -> Toy:
+    """The negative control: its features put every sample of the forget class where some other class is."""
+    toy = knowing(samples=samples, seed=seed).with_row(0.4 * ROWS[FORGET], -1.0)
+    features, mine = toy.data.features.clone(), torch.nonzero(toy.data.labels == FORGET).flatten()
+    strays = MEANS[KEPT].float()[torch.arange(len(mine)) % len(KEPT)]
+    features[mine] += strays - MEANS[FORGET].float()
+    return Toy(toy.head, FeatureSet(features=features, labels=toy.data.labels))
+
+
+def compare(model: Toy, reference: Toy | None = None, forget: Any = FORGET, **settings: Any) -> AuditReport:
+    """Audit a toy, against another one where given."""
+    control = {} if reference is None else {"reference": reference.head, "reference_data": reference.data}
+    return audit(model.head, forget, data=model.data, **control, **{**SMALL, **settings})
