@@ -25,6 +25,7 @@ from sfra.head import Head
 from sfra.measure import Split, measure
 from sfra.release import load
 from sfra.runs import Setting, relearn_release
+from sfra.scale import KAPPA
 from sfra.unlearn import mask_head
 
 GRID = tuple(2.0 ** (step / 4) for step in range(-4, 11))
@@ -122,7 +123,7 @@ def plot(rows: list[dict[str, str]], target: Path) -> None:
         )
         .properties(width=320, height=240)
     )
-    rule = alt.Chart().mark_rule(strokeDash=[2, 2]).encode(x=alt.datum(2.0))
+    rule = alt.Chart().mark_rule(strokeDash=[2, 2]).encode(x=alt.datum(KAPPA))
     chart = alt.layer(lines, rule, data=alt.Data(values=values)).facet(column=alt.Column("data:N", title=None))
     chart.save(str(target))
 

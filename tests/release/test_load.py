@@ -28,7 +28,7 @@ def test_a_head_file_is_a_release_without_encoder(tmp_path: Path, name: str) -> 
     assert release.class_names is None
     assert release.preprocess is None
     assert release.fingerprint == HEAD.fingerprint
-    assert release.source == f"head file {name}"
+    assert release.source == f"head file {tmp_path / name}"
 
 
 def test_the_state_dict_of_a_linear_layer_is_a_head(tmp_path: Path) -> None:

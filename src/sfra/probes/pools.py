@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -51,7 +50,7 @@ class Pools:
         self._retain: Bool[Tensor, " C"] = torch.ones(classes, dtype=torch.bool, device=device)
         self._retain[list(forget)] = False
 
-    def absorb(self, chunk: Chunk) -> Self:
+    def absorb(self, chunk: Chunk) -> Pools:
         """Take in the next chunk of the stream; draws of a class beyond its ``n``-th are dropped."""
         room = torch.where(self._retain, self.n - self.landed, 0)
         fits = chunk.ranks < room[chunk.labels]
@@ -60,7 +59,7 @@ class Pools:
         self.draws += chunk.draws
         return self
 
-    def top_up(self, label: int, scores: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Self:
+    def top_up(self, label: int, scores: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Pools:
         """Fill the rest of one pool with draws conditioned on its class."""
         self.extremes.update(torch.full_like(scores, label, dtype=torch.int64), scores, items)
         return self

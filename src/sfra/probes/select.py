@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Self
 
 import torch
 from jaxtyping import Float, Int, Shaped
@@ -37,7 +36,7 @@ class Best:
         self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
         self._kept = self._waiting = 0
 
-    def update(self, labels: Int[Tensor, " n"], keys: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Self:
+    def update(self, labels: Int[Tensor, " n"], keys: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Best:
         """Take in candidates that come after all earlier ones in the stream."""
         near = keys <= self.limit[labels]
         if bool(near.any()):
@@ -87,7 +86,9 @@ class Extremes:
         self._top = Best(classes, top, device=device)
         self._bottom = Best(classes, bottom, device=device)
 
-    def update(self, labels: Int[Tensor, " n"], scores: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Self:
+    def update(
+        self, labels: Int[Tensor, " n"], scores: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]
+    ) -> Extremes:
         """Take in candidates that come after all earlier ones in the stream."""
         self._top.update(labels, -scores, items)
         self._bottom.update(labels, scores, items)

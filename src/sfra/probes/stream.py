@@ -6,7 +6,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
@@ -22,6 +22,7 @@ Limits = Callable[[], tuple[Tensor, Tensor]]
 """Gives, per class, the scores beyond which a draw may be extreme (see ``Pools.limits``)."""
 
 
+@runtime_checkable
 class Stream(Protocol):
     """Draws of a proposal in a fixed order, already sorted into classes by a head ``(A, b)``."""
 

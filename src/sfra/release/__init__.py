@@ -71,7 +71,7 @@ def _load_path(name: str, *, arch: str | None, example: Tensor | None, device: s
         if path.suffix == ".onnx":
             return load_onnx(path, example=example)
         if path.suffix == ".npz":
-            return _head_release(Head.load(path), f"head file {path.name}")
+            return _head_release(Head.load(path), f"head file {path}")
         raise InputError(f"{path.name} is not a model that can be read", expected=FORMS, got=path.suffix or "no suffix")
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) and path.suffix not in (*STATE_DICTS, ".onnx", ".npz"):
         return load_id(name, example=example, device=device)
@@ -84,7 +84,7 @@ def _load_tensors(
     """Load a file of tensors: the two of a head, or a whole state dict."""
     weights = read_state_dict(path)
     if arch is None and "weight" in weights and not weights.keys() - {"weight", "bias"}:
-        return _head_release(Head(weights["weight"], weights.get("bias")), f"head file {path.name}")
+        return _head_release(Head(weights["weight"], weights.get("bias")), f"head file {path}")
     return load_state_dict(weights, name=path.name, arch=arch, example=example, device=device)
 
 
