@@ -77,5 +77,7 @@ def never_seen(*, seed: int = 5, samples: int = 60) -> Toy:
 
 def compare(model: Toy, reference: Toy | None = None, forget: Any = FORGET, **settings: Any) -> AuditReport:
     """Audit a toy, against another one where given."""
-    control = {} if reference is None else {"reference": reference.head, "reference_data": reference.data}
+    control: dict[str, Any] = (
+        {} if reference is None else {"reference": reference.head, "reference_data": reference.data}
+    )
     return audit(model.head, forget, data=model.data, **control, **{**SMALL, **settings})

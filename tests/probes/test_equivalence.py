@@ -8,7 +8,7 @@ and are compared candidate by candidate.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -29,7 +29,7 @@ from sfra.probes.rowspace import RowSpace
 from sfra.probes.select import Extremes
 from sfra.probes.stream import Stream, TorchStream
 
-RUNS = 150
+RUNS = 120
 ALPHA = 1e-3
 Floats = NDArray[np.float64]
 Table = dict[str, Floats]
@@ -51,6 +51,15 @@ class Case:
     @property
     def settings(self) -> dict[str, Any]:
         return {"n": self.n, "m": self.m, "proposal": self.proposal, "score": self.score}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_torch_thread() -> Iterator[None]:
+    """The matrices here are tiny: a second thread would only wait."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def normal(*shape: int, seed: int = 0) -> Tensor:

@@ -78,7 +78,7 @@ def test_tilting_and_rejection_give_the_same_distribution(classes: int, width: i
     A, b = random_head(classes, width, seed=6, handicap=handicap)
     plain = by_rejection(A, b, 0, 3000, seed=4)
     tilted = run(A, b, tiles=24)[0][:4000]
-    assert smallest_p_value(tilted, plain, A, b, 0) > 1e-2
+    assert smallest_p_value(tilted, plain, A, b, 0) > 1e-3
     assert np.abs(moment_z_scores(tilted, plain)).max() < 4.5
 
 
@@ -86,7 +86,7 @@ def test_that_comparison_notices_a_bias_of_a_tenth() -> None:
     A, b = random_head(8, 12, seed=6, handicap=1.5)
     plain = by_rejection(A, b, 0, 3000, seed=4)
     shifted = run(A, b - torch.tensor([0.3] + [0.0] * 7), tiles=24)[0][:4000]
-    assert smallest_p_value(shifted, plain, A, b, 0) < 1e-2
+    assert smallest_p_value(shifted, plain, A, b, 0) < 1e-3
 
 
 def test_fewer_tilted_constraints_cost_acceptance_but_not_correctness() -> None:
@@ -95,7 +95,7 @@ def test_fewer_tilted_constraints_cost_acceptance_but_not_correctness() -> None:
     some, fewer, log_some = run(A, b, tiles=40, limit=4)
     assert fewer < 0.7 * most
     assert log_some == pytest.approx(log_full, abs=log_error(fewer, len(some)) + log_error(most, len(full)))
-    assert smallest_p_value(full[:4000], some[:4000], A, b, 0) > 1e-2
+    assert smallest_p_value(full[:4000], some[:4000], A, b, 0) > 1e-3
 
 
 @pytest.mark.parametrize("limit", [0, None])
@@ -111,7 +111,7 @@ def test_repeated_rows_change_nothing() -> None:
     samples, acceptance, log_probability = run(A, b)
     twice, _, log_twice = run(torch.cat([A, A[1:3]]), torch.cat([b, b[1:3]]))
     assert log_twice == pytest.approx(log_probability, abs=2 * log_error(acceptance, len(samples)))
-    assert smallest_p_value(samples[:4000], twice[:4000], A, b, 0) > 1e-2
+    assert smallest_p_value(samples[:4000], twice[:4000], A, b, 0) > 1e-3
 
 
 def test_the_saddle_point_minimises_the_bound() -> None:

@@ -21,6 +21,7 @@ CHECKED = 0.03
 _INDEPENDENT = 1e-6
 _NEWTON_STEPS = 100
 _DECREMENT = 1e-9
+_LARGE = 1e12
 
 
 @kernel
@@ -86,12 +87,34 @@ def log_tail(t: Float[ndarray, " s"]) -> Float[ndarray, " s"]:
     return np.asarray(log_ndtr(-t))
 
 
-def saddle_point(M: Float[ndarray, "s s"], offsets: Float[ndarray, " s"]) -> Float[ndarray, " s"]:
-    """Return the ``t`` whose multipliers ``λ = mills(t)`` minimise the bound, by a damped Newton method.
+def mean_above_inverse(rate: Float[ndarray, " s"], t: Float[ndarray, " s"]) -> Float[ndarray, " s"]:
+    """Return the ``t`` with ``mean_above(t) = rate``, from a ``t`` that is not above it.
 
-    With ``G = M Mᵀ`` and ``t = mills⁻¹(λ)`` the bound is ``½ λᵀGλ - oᵀλ + Σ (t λ + log P(Z > t) - λ²/2)``, strictly
-    convex in ``λ > 0``, with the gradient ``Gλ - o + t - λ``. The step is taken in ``t``, in which the gradient is
-    nearly linear both for idle constraints (``t → -∞``, ``λ → 0``) and for binding ones (``λ ≈ t``).
+    Newton's method on the logarithm, which is concave and increasing: the iterates rise to the solution.
+    """
+    t = np.maximum(t, np.where(rate > 1.0, rate - 1.0 / np.maximum(rate, 1.0), -np.inf))
+    for _ in range(_NEWTON_STEPS):
+        mean = mean_above(t)
+        step = np.log(rate / mean) / np.maximum(mean - t, 1.0 / _LARGE)
+        t = t + step
+        if np.abs(step).max(initial=0.0) < 1e-10:
+            break
+    return t
+
+
+def _flatness(t: Float[ndarray, " s"], rate: Float[ndarray, " s"]) -> Float[ndarray, " s"]:
+    """Return ``1 - d mean_above(t) / dt``, far out by its asymptotic series (the difference would cancel)."""
+    w = 1.0 / np.maximum(t, 30.0) ** 2
+    series = w * (1.0 - 6.0 * w + 50.0 * w * w)
+    return np.asarray(np.where(t > 30.0, series, np.clip(1.0 - rate * (rate - t), 1.0 / _LARGE, 1.0)))
+
+
+def saddle_point(M: Float[ndarray, "s s"], offsets: Float[ndarray, " s"]) -> Float[ndarray, " s"]:
+    """Return the ``t`` whose multipliers ``λ = mean_above(t)`` minimise the bound, by a damped Newton method.
+
+    With ``G = M Mᵀ`` the bound is ``½ λᵀGλ - oᵀλ + Σ (t λ + log P(Z > t) - λ²/2)``, strictly convex in ``λ > 0``, with
+    the gradient ``Gλ - o + t - λ``. A multiplier that grows takes its step in ``λ``, in which valleys are straight;
+    one that shrinks takes it in ``t``, in which it cannot overshoot zero.
     """
     G = M @ M.T
 
@@ -105,17 +128,19 @@ def saddle_point(M: Float[ndarray, "s s"], offsets: Float[ndarray, " s"]) -> Flo
     rate, pull, value = bound(t)
     for _ in range(_NEWTON_STEPS):
         gradient = pull - offsets + t - rate
-        slope = np.clip(rate * (rate - t), 0.0, 1.0 - 1e-12)
-        root = np.sqrt(slope)
-        system = root[:, None] * G * root + np.diag(1.0 - slope)
-        move = -root * np.linalg.solve(system, root * gradient)
-        step = np.where(slope < 0.5, (-gradient - G @ move) / (1.0 - slope), move / np.maximum(slope, 0.5))
-        decrement = float(-gradient @ move)
-        if decrement < _DECREMENT:
+        flat = _flatness(t, rate)
+        root = np.sqrt(1.0 - flat)
+        move = -root * np.linalg.solve(root[:, None] * G * root + np.diag(flat), root * gradient)
+        if (decrement := float(-gradient @ move)) < _DECREMENT:
             break
+        step = np.where(flat > 0.5, (-gradient - G @ move) / flat, move / np.maximum(1.0 - flat, 0.5))
         size = 1.0
-        while (trial := bound(t + size * step))[2] > value - 1e-4 * size * decrement and size > 1e-8:
+        while True:
+            trial = t + size * step
+            trial[move > 0] = mean_above_inverse((rate + size * move)[move > 0], t[move > 0])
+            found = bound(trial)
+            if found[2] <= value - 1e-4 * size * decrement or size < 1e-8:
+                break
             size /= 2
-        t = t + size * step
-        rate, pull, value = trial
+        t, (rate, pull, value) = trial, found
     return np.asarray(t)
