@@ -94,9 +94,7 @@ def gaps(rows: list[dict[str, str]]) -> list[dict[str, object]]:
             unseen = [row for row in mine if row["model"] in NEVER_SAW]
             hidden_rs, unseen_rs = (sum(float(r["rs"]) for r in part) / len(part) for part in (hiding, unseen))
             drop = sum(float(r["retain_drop"]) for r in hiding) / len(hiding)
-            table.append(
-                {"data": data, "kappa": kappa, "hiding": hidden_rs, "unseen": unseen_rs, "retain_drop": drop}
-            )
+            table.append({"data": data, "kappa": kappa, "hiding": hidden_rs, "unseen": unseen_rs, "retain_drop": drop})
     return table
 
 
@@ -106,10 +104,15 @@ def plot(rows: list[dict[str, str]], target: Path) -> None:
 
     kinds = {"finetune": "finetuned"} | dict.fromkeys(NEVER_SAW, "never saw the class")
     values = [
-        {**row, "rs": float(row["rs"]), "kappa": float(row["kappa"]), "kind": kinds.get(row["model"], "hides the class"),
-         "line": f"{row['model']} {row['forget']} {index // len(GRID)}"}
+        {
+            "data": row["data"],
+            "rs": float(row["rs"]),
+            "kappa": float(row["kappa"]),
+            "kind": kinds.get(row["model"], "hides the class"),
+            "line": f"{row['model']} {row['forget']} {index // len(GRID)}",
+        }
         for index, row in enumerate(rows)
-    ]  # fmt: skip
+    ]
     x = alt.X("kappa:Q", scale=alt.Scale(type="log", base=2), title="κ, median norm of the centred retain rows")
     lines = (
         alt.Chart()

@@ -104,7 +104,6 @@ def test_a_header_that_claims_a_giant_array_is_refused(tmp_path: Path) -> None:
     assert "x.npz cannot be read" in refusal(path)
 
 
-@pytest.mark.xfail(reason="numpy leaves the file open when the archive is damaged", strict=True)
 def test_a_refused_file_is_closed(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04" + bytes(40))
     with warnings.catch_warnings(record=True) as seen:
@@ -174,7 +173,6 @@ def test_a_write_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> No
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.xfail(reason="mkstemp makes the file private to its owner, whatever the umask says", strict=True)
 def test_a_written_file_has_the_permissions_of_any_other_new_file(tmp_path: Path) -> None:
     (tmp_path / "plain").write_bytes(b"x")
     write_atomically(tmp_path / "ours", b"x")

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_toys import FORGET, Toy, hidden, knowing
+from audit_toys import FORGET, hidden
 from sfra.config import AuditConfig
 from sfra.data import FeatureSet
 from sfra.evaluate import Trace, evaluate
@@ -140,7 +140,7 @@ def traced(table: list[list[int]], *, setting: Setting = RELEASED, seed: int = 0
 SEEDS = [
     [[10, 9, 0], [9, 9, 4], [8, 8, 9]],
     [[10, 8, 0], [9, 9, 7], [9, 9, 2]],
-    [[10, 9, 1], [9, 9, 5], [8, 9, 6]],
+    [[10, 9, 1], [9, 9, 5], [9, 9, 6]],
 ]
 
 
@@ -209,11 +209,9 @@ def test_the_interval_of_rs_is_rs_at_the_ends_of_the_wilson_interval(hits: int) 
 def test_more_samples_narrow_the_interval() -> None:
     widths = []
     for samples in (20, 2000):
-        toy: Toy = knowing(samples=samples)
-        labels = torch.where(toy.data.labels == FORGET, 2, toy.data.labels % 2)
         trace = Trace(
-            hits=torch.stack([torch.tensor([5, 5, 0]), torch.tensor([5, 5, samples // 2])]),
-            counts=torch.bincount(labels),
+            hits=torch.tensor([[5, 5, 0], [5, 5, samples // 2]]),
+            counts=torch.tensor([5, 5, samples]),
             forget_classes=(2,),
         )
         row = outcomes([Measured(run=scripted([[0], [0]]), test=trace, select=None, report=trace)])[0]

@@ -25,7 +25,7 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
         if source.suffix == ".safetensors":
             return parse_safetensors(source.read_bytes())
         if source.suffix == ".npz":
-            with np.load(source, allow_pickle=False) as archive:
+            with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: np.asarray(archive[name]) for name in archive.files}
             return {name: torch.from_numpy(array) for name, array in arrays.items() if array.dtype.kind in "biuf"}
     except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
@@ -52,7 +52,15 @@ def write_atomically(target: Path, content: bytes) -> None:
     try:
         with os.fdopen(handle, "wb") as file:
             file.write(content)
+        os.chmod(name, 0o666 & ~_umask())
         os.replace(name, target)
     except BaseException:
         os.unlink(name)
         raise
+
+
+def _umask() -> int:
+    """Return the permissions that new files are denied; there is no way to ask without setting."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return mask

@@ -86,12 +86,7 @@ class Head:
         from a generator of their own. The result has ``C + len(forget)`` classes.
         """
         total = self.classes + len(forget)
-        if len(set(forget)) != len(forget) or not all(0 <= c < total for c in forget):
-            raise InputError(
-                "the missing rows cannot be placed",
-                expected=f"distinct indices from 0 to {total - 1}",
-                got=list(forget),
-            )
+        self._check_rows(forget, total, "placed")
         keep = torch.tensor([c for c in range(total) if c not in set(forget)])
         weight, bias = torch.empty(total, self.width), torch.empty(total)
         weight[keep], bias[keep] = self.weight, self.bias
@@ -101,10 +96,20 @@ class Head:
 
     def reset_rows(self, forget: Sequence[int], *, seed: int = 0) -> Head:
         """Re-initialise the forget rows and biases, as :meth:`restore_rows` does for missing ones."""
+        self._check_rows(forget, self.classes, "reset")
         weight, bias = self.weight.clone(), self.bias.clone()
         rows = torch.tensor(sorted(forget))
         weight[rows], bias[rows] = _fresh_rows(len(forget), self.width, seed)
         return Head(weight, bias)
+
+    @staticmethod
+    def _check_rows(rows: Sequence[int], total: int, verb: str) -> None:
+        if not rows or len(set(rows)) != len(rows) or not all(0 <= c < total for c in rows):
+            raise InputError(
+                f"the forget rows cannot be {verb}",
+                expected=f"distinct indices from 0 to {total - 1}",
+                got=list(rows),
+            )
 
     def save(self, path: str | Path) -> None:
         """Write ``weight`` and ``bias`` to ``.safetensors`` or ``.npz``, whole or not at all."""
@@ -139,6 +144,8 @@ def _float_copy(values: ArrayLike | Tensor, name: str) -> Tensor:
     """Copy to a float32 tensor on the CPU, refusing what is not finite."""
     try:
         raw = values if isinstance(values, Tensor) else torch.from_numpy(np.array(values))
+        if raw.is_complex():
+            raise TypeError("complex numbers")  # noqa: TRY301
         copy = raw.detach().to("cpu", torch.float32, copy=True).contiguous()
     except (TypeError, ValueError, RuntimeError) as problem:
         raise InputError(f"the head's {name} is not numeric", expected="an array of numbers", got=problem) from None

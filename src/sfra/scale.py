@@ -101,7 +101,7 @@ class ScaleCurve:
     """A scale-free summary: pairs (RS of the reference, RS of the model) over the scales, read like an ROC curve."""
 
     area: float
-    """Signed area between the curve and the diagonal, from -0.5 to 0.5: 0 when the model relearns like the reference."""
+    """Signed area between the curve and the diagonal, -0.5 to 0.5: 0 when the model relearns like the reference."""
     rs_at_reference: float
     """Highest RS of the model while the reference stays at or below ``level``."""
     level: float

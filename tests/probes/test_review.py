@@ -10,7 +10,10 @@ from sfra.errors import SamplingError
 from sfra.head import Head
 from sfra.probes import review, sample_probes
 from sfra.probes.pools import Pools
-from sfra.probes.review import CONDITIONAL_COST, SET_UP_COST, WARM_UP, Review, unfilled
+from sfra.probes.review import WARM_UP, Review, unfilled
+
+CONDITIONAL_COST, SET_UP_COST = review.CONDITIONAL_COST["cpu"], review.SET_UP_COST["cpu"]
+
 
 N = 100_000
 
@@ -54,10 +57,6 @@ def test_the_stream_goes_on_only_while_that_is_the_cheaper_way(landed: list[int]
         assert later <= now * (1 + 1e-9)
 
 
-TOO_EARLY = pytest.mark.xfail(reason="the rule weighs finishing all pools, never finishing some first", strict=True)
-
-
-@TOO_EARLY
 @settings(deadline=None, max_examples=300)
 @given(landed_counts, st.integers(WARM_UP, 2**34))
 def test_the_stream_stops_only_when_drawing_on_saves_nothing(landed: list[int], draws: int) -> None:
@@ -67,11 +66,10 @@ def test_the_stream_stops_only_when_drawing_on_saves_nothing(landed: list[int], 
         assert later >= now * (1 - 1e-9)
 
 
-@TOO_EARLY
 def test_a_class_that_is_all_but_full_is_finished_before_the_switch() -> None:
     pools = pools_after(20_000_000, [99_900, 3])  # 100 candidates at p = .005: 20,000 draws save a preparation
     now, later = costs(pools)
-    assert now - later > 0.9 * SET_UP_COST
+    assert now - later > 0.7 * SET_UP_COST
     assert Review(2**62, can_condition=True).goes_on(pools)
 
 

@@ -83,10 +83,7 @@ def relative_error(space: RowSpace, head: Head) -> Tensor:
     return missed
 
 
-HIDDEN = pytest.mark.xfail(reason="the resolution is relative to the longest row", strict=True)
-
-
-@pytest.mark.parametrize("factor", [1.0, 100.0, pytest.param(1e5, marks=HIDDEN), pytest.param(1e10, marks=HIDDEN)])
+@pytest.mark.parametrize("factor", [1.0, 100.0, 1e5, 1e10])
 def test_one_exploded_row_does_not_hide_the_others(factor: float) -> None:
     weight = normal(10, 512)
     weight[3] *= factor
@@ -94,7 +91,7 @@ def test_one_exploded_row_does_not_hide_the_others(factor: float) -> None:
     assert float(relative_error(row_space(head), head).max()) < 1e-4
 
 
-@pytest.mark.parametrize("length", [1.0, pytest.param(1e3, marks=HIDDEN)])
+@pytest.mark.parametrize("length", [1.0, 1e3])
 def test_a_row_that_all_classes_share_does_not_hide_their_differences(length: float) -> None:
     common = normal(1, 768, seed=9)
     head = Head(normal(200, 768) / 28 + length * common / common.norm())
@@ -111,10 +108,7 @@ def streams(seed: int = 3) -> dict[str, Stream]:
     }
 
 
-SAME_SEED = pytest.mark.xfail(reason="torch's CPU generator ignores all but 32 bits of a seed", strict=True)
-
-
-@pytest.mark.parametrize("engine", ["compiled", pytest.param("torch", marks=SAME_SEED)])
+@pytest.mark.parametrize("engine", ["compiled", "torch"])
 def test_the_noise_outside_the_row_space_is_not_made_of_the_draws_inside(engine: str) -> None:
     stream = streams()[engine]
     everything = torch.full((10,), -torch.inf), torch.full((10,), torch.inf)

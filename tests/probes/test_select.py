@@ -21,12 +21,12 @@ cuts = st.lists(st.integers(0, 60), max_size=5)
 
 
 def brute_force(labels: Tensor, values: Tensor, keep: int, *, highest: bool) -> list[tuple[int, float, int]]:
-    """Class, score and position of the kept candidates: a plain sort of each class, ties to the earlier."""
+    """Class, score and position of the kept candidates by a plain sort; of equal scores the earlier is the lower."""
     kept = []
     rows = list(zip(labels.tolist(), values.tolist(), range(len(labels)), strict=True))
     for k in sorted(set(labels.tolist())):
         mine = [(value, i) for label, value, i in rows if label == k]
-        mine.sort(key=lambda pair: (-pair[0] if highest else pair[0], pair[1]))
+        mine.sort(reverse=highest)
         kept += [(k, value, i) for value, i in mine[:keep]]
     return kept
 

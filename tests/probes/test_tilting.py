@@ -46,6 +46,16 @@ def test_each_class_of_a_symmetric_simplex_has_the_same_share(classes: int) -> N
     assert log_probability == pytest.approx(-np.log(classes), abs=log_error(acceptance, len(samples)))
 
 
+def test_the_probabilities_of_all_classes_sum_to_one() -> None:
+    A, b = random_head(25, 12, seed=9, handicap=3.0)
+    shares = []
+    for label in range(25):
+        region = win_region(A, b, label)
+        if region.radius() > 0:
+            shares.append(np.exp(run(A, b, label, tiles=3)[2]))
+    assert sum(shares) == pytest.approx(1.0, abs=0.02)
+
+
 def test_the_probability_is_that_of_the_multivariate_normal() -> None:
     A, b = random_head(6, 8, seed=1, handicap=4.0)
     region = win_region(A, b, 0)

@@ -42,16 +42,29 @@ def restrict(slack, p, w, low, high, starts, ends, counts):
 
 @kernel
 @no_type_check
+def _sort_gaps(starts, ends):
+    """Sort gaps by their start, in place; there are few."""
+    for i in range(1, len(starts)):
+        start, end = starts[i], ends[i]
+        j = i
+        while j > 0 and starts[j - 1] > start:
+            starts[j], ends[j] = starts[j - 1], ends[j - 1]
+            j -= 1
+        starts[j], ends[j] = start, end
+
+
+@kernel
+@no_type_check
 def pick_angle(low, high, starts, ends, share):
     """Return the angle that lies the given share into ``low`` to ``high`` without the gaps (``z``, not angles)."""
-    order = np.argsort(starts)
+    _sort_gaps(starts, ends)
     total, at = 0.0, low
-    for i in order:
+    for i in range(len(starts)):
         total += max(math.atan(min(starts[i], high)) - math.atan(at), 0.0)
         at = max(at, ends[i])
     total += max(math.atan(high) - math.atan(at), 0.0)
     goal, at = share * total, low
-    for i in order:
+    for i in range(len(starts)):
         piece = max(math.atan(min(starts[i], high)) - math.atan(at), 0.0)
         if goal < piece:
             break
@@ -94,19 +107,24 @@ def walk(rows, offsets, y, edges, sweeps, seed, index):
     state = seed_stream(seed, index)
     m, n = len(offsets), y.shape[1]
     at, part, turn = np.empty((rows.shape[0], n)), np.empty((rows.shape[0], n)), np.empty((rows.shape[0], n))
-    starts, ends, angles = np.empty((n, m)), np.empty((n, m)), np.empty(n)
+    starts, ends = np.empty((n, m)), np.empty((n, m))
+    angles, cosine, sine = np.empty(n), np.empty(n), np.empty(n)
     _products(rows, y, 0, y.shape[0], at)
     for _ in range(sweeps):
         for g in range(len(edges) - 1):
             start, stop = edges[g], edges[g + 1]
             own, other = np.zeros(y.shape), np.zeros(y.shape)
-            own[start:stop] = y[start:stop]
             for i in range(start, stop):
                 for c in range(n):
-                    other[i, c] = quantile(uniform(state))
+                    own[i, c], other[i, c] = y[i, c], quantile(uniform(state))
             _products(rows, own, start, stop, part)
             _products(rows, other, start, stop, turn)
             _draw_angles(offsets, at, part, turn, starts, ends, angles, state)
-            cosine, sine = np.cos(angles), np.sin(angles)
-            y[start:stop] = own[start:stop] * cosine + other[start:stop] * sine
-            at[:m] += part[:m] * (cosine - 1.0) + turn[:m] * sine
+            for c in range(n):
+                cosine[c], sine[c] = math.cos(angles[c]), math.sin(angles[c])
+            for i in range(start, stop):
+                for c in range(n):
+                    y[i, c] = own[i, c] * cosine[c] + other[i, c] * sine[c]
+            for i in range(m):
+                for c in range(n):
+                    at[i, c] += part[i, c] * (cosine[c] - 1.0) + turn[i, c] * sine[c]

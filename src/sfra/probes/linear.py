@@ -101,7 +101,8 @@ def reflect(rows, k):
         for c in range(k, r):
             row[c] -= inner * normal[c]
     rows[k, k] = norm
-    rows[k, k + 1 :] = 0.0
+    for c in range(k + 1, r):
+        rows[k, c] = 0.0
 
 
 @kernel
@@ -128,7 +129,9 @@ def _rotate(matrix, vectors, p, q):
 def _jacobi(matrix, vectors):
     """Diagonalise a symmetric matrix in place by cyclic Jacobi rotations; ``vectors`` collects them as rows."""
     n = matrix.shape[0]
-    tiny = 1e-12 * np.trace(matrix) / n
+    tiny = 0.0
+    for i in range(n):
+        tiny += 1e-12 * matrix[i, i] / n
     for _ in range(30):
         largest = 0.0
         for p in range(n):

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 __all__ = ["MIN_ACCEPTANCE", "EmptyRegionError", "RegionSample", "sample_region"]
 
 MIN_ACCEPTANCE = 3e-4
-"""Below this acceptance the exact sampler gives way to Markov chains, which then are cheaper."""
+"""Below this acceptance the exact sampler gives way to Markov chains, which then cost several times less."""
 
 PILOT = 2**14
 """Proposals after which the acceptance is judged."""

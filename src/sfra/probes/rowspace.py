@@ -9,6 +9,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sfra.head import Head
+from sfra.threads import one_thread
 from sfra.types import Features
 
 
@@ -31,21 +32,24 @@ class RowSpace:
     def lift(self, inside: Float[Tensor, "n r"], noise: Features) -> Features:
         """Return ``s = V u + (I - V Vᵀ) g``: a draw of ``N(0, I_d)`` whose projection is ``u``."""
         basis = self.basis.to(inside.device)
-        return noise + (inside - noise @ basis) @ basis.T
+        with one_thread():
+            return noise + (inside - noise @ basis) @ basis.T
 
 
 def row_space(head: Head) -> RowSpace:
     """Find the row space of a head by a singular value decomposition in float64.
 
-    Directions whose singular value is below float32 resolution of the largest count as outside: the head cannot
-    tell draws apart along them.
+    The rows are brought to length one first: a long row, or a long row common to all, must not make the others look
+    small. Directions whose singular value is then below float32 resolution count as outside: they are rounding.
     """
     W = head.weight.double()
-    square = torch.linalg.qr(W, mode="r").R if head.classes > head.width else W
-    _, scale, rows = torch.linalg.svd(square, full_matrices=False)
-    resolution = scale[0] * max(W.shape) * torch.finfo(torch.float32).eps
-    rank = max(1, int((scale > resolution).sum()))
-    if rank == head.width:
-        return RowSpace(basis=torch.eye(head.width), weight=head.weight)
-    basis = rows[:rank].T
-    return RowSpace(basis=basis.float().contiguous(), weight=(W @ basis).float().contiguous())
+    unit = W / W.norm(dim=1, keepdim=True).clamp_min(1e-300)
+    with one_thread():
+        square = torch.linalg.qr(unit, mode="r").R if head.classes > head.width else unit
+        _, scale, directions = torch.linalg.svd(square, full_matrices=False)
+        resolution = 2 * max(W.shape) ** 0.5 * torch.finfo(torch.float32).eps
+        rank = max(1, int((scale > resolution).sum()))
+        if rank == head.width:
+            return RowSpace(basis=torch.eye(head.width), weight=head.weight)
+        basis = directions[:rank].T
+        return RowSpace(basis=basis.float().contiguous(), weight=(W @ basis).float().contiguous())

@@ -31,7 +31,7 @@ def triangularise(rows, offsets, order, limit):
 
     Gibson's order: each next one is the least likely, given the coordinates before at their expected values. Below
     the constraints ``rows`` holds an identity, which the reflections turn into the basis. Returns how many
-    constraints lead; the rest follow by their probability to fail.
+    constraints lead, and for the rest the expected distance inside, in standard deviations.
     """
     m = len(offsets)
     mean, left = np.zeros(m), np.ones(m)
@@ -58,11 +58,7 @@ def triangularise(rows, offsets, order, limit):
         s += 1
     for i in range(s, m):
         scores[i] = (mean[i] - offsets[i]) / math.sqrt(max(left[i], _INDEPENDENT**2))
-    ranked = s + np.argsort(scores[s:])
-    rows[s:m] = rows[ranked]
-    offsets[s:] = offsets[ranked]
-    order[s:] = order[ranked]
-    return s
+    return s, scores
 
 
 @kernel

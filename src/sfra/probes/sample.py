@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import operator
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,7 +22,7 @@ from sfra.probes.rare import RegionSample, sample_region
 from sfra.probes.review import Review, unfilled
 from sfra.probes.rowspace import RowSpace, row_space
 from sfra.probes.select import Selected
-from sfra.probes.stream import Stream, open_stream
+from sfra.probes.stream import Stream, derived_seed, open_stream
 from sfra.types import Features, Labels
 
 MAX_DRAWS = 1_000_000_000
@@ -85,16 +86,18 @@ class ProbeSettings:
         if self.assignment not in ASSIGNMENTS:
             raise InputError("there is no such assignment", expected=" or ".join(ASSIGNMENTS), got=self.assignment)
         for name in ("n", "m", "max_draws"):
-            if getattr(self, name) < 1:
-                raise InputError(f"{name} is too small", expected="at least 1", got=getattr(self, name))
+            value = getattr(self, name)
+            if not isinstance(value, int) or value < 1:
+                raise InputError(f"{name} is not a count", expected="a whole number of at least 1", got=value)
 
     def check(self, classes: int, forget: Sequence[int]) -> tuple[int, ...]:
         """Check the settings against a number of classes and return the forget classes in ascending order."""
-        chosen = tuple(sorted(set(forget)))
+        try:
+            chosen = tuple(sorted({operator.index(label) for label in forget}))
+        except TypeError:
+            raise InputError("a forget class is not an index", expected="whole numbers", got=list(forget)) from None
         if not chosen:
-            raise InputError(
-                "no forget class was given", expected=f"one or more of 0 to {classes - 1}", got="none"
-            )
+            raise InputError("no forget class was given", expected=f"one or more of 0 to {classes - 1}", got="none")
         if chosen[0] < 0 or chosen[-1] >= classes:
             raise InputError(
                 "the forget class is out of range",
@@ -160,7 +163,9 @@ def sample_probes(
     """
     began = time.perf_counter()
     settings = ProbeSettings(n=n, m=m, proposal=proposal, score=score, assignment=assignment, max_draws=max_draws)
-    classes = settings.check(head.classes, [forget] if isinstance(forget, int) else forget)
+    classes = settings.check(head.classes, forget if isinstance(forget, Sequence) else [forget])
+    if threads is not None and threads < 1:
+        raise InputError("the number of threads is too small", expected="at least 1", got=threads)
     if seed < 0 or seed >= 2**63:
         raise InputError("the seed is out of range", expected="0 to 2^63 - 1", got=seed)
     where = torch.device(device or "cpu")
@@ -170,7 +175,7 @@ def sample_probes(
     stream = open_stream(weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=threads)
     pools = Pools(head.classes, classes, n=n, top=m, bottom=m * len(classes), device=where)
     _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
-    conditional = _complete(pools, stream, weight, head.bias, ranking, seed)
+    conditional = _complete(pools, stream, weight, head.bias, ranking, seed, threads)
     return _label(head, classes, settings, pools, stream, space, conditional, began)
 
 
@@ -186,15 +191,15 @@ def _fill(pools: Pools, stream: Stream, review: Review) -> None:
 
 
 def _complete(
-    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int
+    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int, threads: int | None
 ) -> dict[int, RegionSample]:
     """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
     regions: dict[int, RegionSample] = {}
     for label in pools.open:
         missing = pools.n - int(pools.landed[label])
-        generator = torch.Generator().manual_seed((seed * 1_000_003 + label + 1) % 2**63)
+        generator = torch.Generator().manual_seed(derived_seed(seed, 2, label))
         try:
-            region = sample_region(weight, bias, label, missing, generator=generator)
+            region = sample_region(weight, bias, label, missing, generator=generator, threads=threads)
         except SamplingError as problem:
             raise unfilled(pools, [label], str(problem.what)) from None
         sure = scores.sureness(torch.nn.functional.linear(region.samples, weight, bias), score)

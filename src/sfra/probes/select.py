@@ -24,23 +24,24 @@ class Selected:
 
 
 class Best:
-    """Keep the ``keep`` smallest keys of every class; the earlier candidate wins a tie.
+    """Keep the ``keep`` smallest keys of every class; a tie goes to the earlier candidate, or to the later.
 
     Candidates are sorted in only when they pile up, so an update costs little more than its append. ``limit[k]`` is
     the key that a candidate of class ``k`` must not exceed to be of any interest.
     """
 
-    def __init__(self, classes: int, keep: int, *, device: torch.device | None = None) -> None:
-        self.classes, self.keep = classes, keep
+    def __init__(self, classes: int, keep: int, *, later: bool = False, device: torch.device | None = None) -> None:
+        self.classes, self.keep, self._later = classes, keep, later
         self.limit: Float[Tensor, " C"] = torch.full((classes,), torch.inf, device=device)
-        self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
-        self._kept = self._waiting = 0
+        self._parts: list[tuple[Tensor, ...]] = []
+        self._kept = self._waiting = self._seen = 0
 
     def update(self, labels: Int[Tensor, " n"], keys: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Best:
         """Take in candidates that come after all earlier ones in the stream."""
-        near = keys <= self.limit[labels]
-        if bool(near.any()):
-            self._parts.append((labels[near], keys[near], items[near]))
+        near = torch.nonzero(keys <= self.limit[labels]).flatten()
+        if near.numel():
+            self._parts.append((labels[near], keys[near], items[near], near + self._seen))
+            self._seen += keys.numel()
             self._waiting += self._parts[-1][0].numel()
             if self._waiting > max(4096, self._kept // 2):
                 self._settle()
@@ -50,31 +51,34 @@ class Best:
         """Sort what waits in with what was kept, and tighten the limits."""
         if not self._waiting:
             return
-        labels, keys, items = (torch.cat(column) for column in zip(*self._parts, strict=True))
-        order = keys.argsort(stable=True)
-        order = order[labels[order].argsort(stable=True)]
-        labels, keys, items = labels[order], keys[order], items[order]
+        labels, keys, items, arrival = (torch.cat(column) for column in zip(*self._parts, strict=True))
+        order = arrival.argsort(descending=self._later)
+        for column in (keys, labels):
+            order = order[column[order].argsort(stable=True)]
+        labels, keys, items, arrival = labels[order], keys[order], items[order], arrival[order]
         sizes = torch.bincount(labels, minlength=self.classes)
         starts = sizes.cumsum(0) - sizes
         rank = torch.arange(labels.numel(), device=labels.device) - starts[labels]
         full = sizes >= self.keep
         self.limit[full] = keys[starts[full] + self.keep - 1]
         good = rank < self.keep
-        self._parts = [(labels[good], keys[good], items[good])]
+        self._parts = [(labels[good], keys[good], items[good], arrival[good])]
         self._kept, self._waiting = int(good.sum()), 0
 
     @property
     def result(self) -> tuple[Tensor, Tensor, Tensor]:
         """Labels, keys and items of the kept candidates, by class, smallest key first."""
         self._settle()
-        return self._parts[0]
+        labels, keys, items, _ = self._parts[0]
+        return labels, keys, items
 
 
 class Extremes:
     """Keep the ``top`` highest and the ``bottom`` lowest scores of every class of a stream.
 
     Memory is O(C · (top + bottom)) however long the stream is, and any split of the stream into updates gives the
-    same result.
+    same result. Of equal scores the earlier counts as the lower, so that the two sides never share a candidate as
+    long as a class has ``top + bottom`` of them.
 
     >>> extremes = Extremes(2, top=1, bottom=1)
     >>> labels, scores = torch.tensor([0, 0, 0, 1]), torch.tensor([0.2, 0.9, 0.5, 0.1])
@@ -83,7 +87,7 @@ class Extremes:
     """
 
     def __init__(self, classes: int, *, top: int, bottom: int, device: torch.device | None = None) -> None:
-        self._top = Best(classes, top, device=device)
+        self._top = Best(classes, top, later=True, device=device)
         self._bottom = Best(classes, bottom, device=device)
 
     def update(
@@ -97,8 +101,7 @@ class Extremes:
     def shortlist(self, scores: Float[Tensor, " n"]) -> Int[Tensor, " kept"]:
         """Return which candidates of one class can be extreme among themselves, in order of arrival."""
         order = scores.argsort(stable=True)
-        low, high = order[: self._bottom.keep], (-scores).argsort(stable=True)[: self._top.keep]
-        kept: Tensor = torch.unique(torch.cat([low, high]))
+        kept: Tensor = torch.unique(torch.cat([order[: self._bottom.keep], order[-self._top.keep :]]))
         return kept
 
     @property

@@ -4,7 +4,7 @@ The chains move by elliptical slice sampling under the constraints (:mod:`sfra.p
 a population of them. The Gaussian is written around the population's mean ``c``, ``φ(u) ∝ φ(u - c) e^{-c·u}``, whose
 second factor is one more linear constraint, drawn anew for each move; and a sweep moves one group of principal axes
 of similar spread after the other, as a thin region would otherwise hold up all the wide directions. Far in the
-tail (``P = e^-400``) this shortens the memory of the chains from thousands of moves to about fifty sweeps.
+tail (``P = e^-400``) plain moves remember nearly everything after a hundred; so, most is gone after fifty sweeps.
 
 The population starts from exact draws under the constraints that can be tilted, then enters the others in levels:
 the constraint set is shifted so that a fixed share satisfies it, these are copied over the rest and moved, until the

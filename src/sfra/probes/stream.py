@@ -59,7 +59,7 @@ class CompiledStream:
     ) -> None:
         self._weight, self._bias = weight.contiguous().numpy(), bias.contiguous().numpy()
         self._proposal, self._score, self._seed = proposal, score, np.uint64(seed)
-        self._threads = threads or len(os.sched_getaffinity(0))
+        self._threads = threads or _cores()
         self._stored: list[Tensor] = []
         size = sum(self._weight.shape)
         self._tile = 512 if size <= 64 else 256 if size <= 512 else 128
@@ -157,7 +157,7 @@ class TorchStream:
         self._weight, self._bias = weight.to(device).T.contiguous(), bias.to(device)
         self._proposal, self._score, self._device = proposal, score, device
         self._draws = torch.Generator(device).manual_seed(seed)
-        self._noise = torch.Generator(device).manual_seed(seed + 2**32)
+        self._noise = torch.Generator(device).manual_seed(derived_seed(seed, 1))
         budget = 2**28 if device.type == "cuda" else 2**20
         self._length = min(2**21, 1 << (budget // sum(weight.shape)).bit_length() - 1)
 
@@ -211,10 +211,18 @@ def open_stream(
 ) -> Stream:
     """Open the fastest stream for a device: compiled loops on the CPU, torch elsewhere."""
     if device.type == "cpu":
-        try:
-            import numba  # noqa: F401
-        except ImportError:
-            pass  # a platform without numba: slower, and another stream of draws, which the result records
-        else:
-            return CompiledStream(weight, bias, proposal=proposal, score=score, seed=seed, threads=threads)
+        return CompiledStream(weight, bias, proposal=proposal, score=score, seed=seed, threads=threads)
     return TorchStream(weight, bias, proposal=proposal, score=score, seed=seed, device=device)
+
+
+def derived_seed(*path: int) -> int:
+    """Hash numbers to a seed of 32 bits, all that torch's CPU generator looks at."""
+    return int(np.random.SeedSequence(path).generate_state(1)[0])
+
+
+def _cores() -> int:
+    """Count the cores this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not every platform can say
+        return os.cpu_count() or 1

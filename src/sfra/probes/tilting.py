@@ -104,7 +104,9 @@ def prepare(region: Region, limit: int | None = None) -> Tilting:
     """
     m, r = region.rows.shape
     rows, offsets, order = np.vstack([region.rows, np.eye(r)]), region.offsets.copy(), np.arange(m)
-    s = triangularise(rows, offsets, order, min(m, r if limit is None else limit))
+    s, scores = triangularise(rows, offsets, order, min(m, r if limit is None else limit))
+    ranked = s + np.argsort(scores[s:], kind="stable")  # what is left to check, most likely to fail first
+    rows[s:m], offsets[s:], order[s:] = rows[ranked], offsets[ranked], order[ranked]
     diagonal = np.diagonal(rows)[:s].copy()
     rows[:s] /= diagonal[:, None]
     offsets[:s] /= diagonal

@@ -1,0 +1,86 @@
+"""The package as it is imported: public names, functions that modules do not shadow, and nothing heavy too early."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import version
+from pathlib import Path
+from types import FunctionType, ModuleType
+
+import pytest
+
+import sfra
+
+
+def in_a_new_interpreter(script: str) -> str:
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    "order",
+    [
+        "import sfra",
+        "import sfra.relearn, sfra.audit, sfra.evaluate",
+        "import sfra.evaluate\nfrom sfra import relearn\nimport sfra.relearn\nimport sfra.audit",
+        "import sfra\nsfra.audit\nimport sfra.audit",
+        "from sfra.demo import story",
+        "import sfra.cli.app",
+        "from sfra import *\nimport sfra",
+    ],
+)
+def test_functions_are_not_shadowed_by_the_modules_of_their_names(order: str) -> None:
+    names = ("relearn", "audit", "evaluate")
+    script = f"{order}\nimport sfra\n" + "\n".join(
+        f"import sys, types; assert isinstance(sfra.{name}, types.FunctionType), {name!r}; "
+        f"assert sfra.{name} is sys.modules['sfra.{name}'].{name}"
+        for name in names
+    )
+    in_a_new_interpreter(script)
+
+
+def test_a_function_can_be_imported_from_the_module_of_its_name() -> None:
+    in_a_new_interpreter(
+        "from sfra.relearn import relearn, Trajectory\nimport sfra\n"
+        "assert sfra.relearn is relearn and sfra.Trajectory is Trajectory"
+    )
+
+
+def test_importing_the_package_imports_nothing_heavy() -> None:
+    loaded = in_a_new_interpreter("import sfra, sys; print(*sorted(sys.modules))").split()
+    assert not {"torch", "numpy", "numba", "scipy", "typer", "rich", "sklearn"} & {m.split(".")[0] for m in loaded}
+    assert [m for m in loaded if m.startswith("sfra.")] == ["sfra._version"]
+
+
+def test_every_public_name_resolves() -> None:
+    for name in sfra.__all__:
+        assert getattr(sfra, name) is not None, name
+    assert isinstance(sfra.metrics, ModuleType)
+    assert sorted(sfra.__all__) == sfra.__all__
+    kinds = {name: type(getattr(sfra, name)) for name in sfra.__all__}
+    assert {name for name, kind in kinds.items() if kind is FunctionType} == {
+        "audit",
+        "evaluate",
+        "load",
+        "load_data",
+        "relearn",
+        "sample_probes",
+    }
+
+
+def test_dir_lists_the_public_names() -> None:
+    assert set(dir(sfra)) == set(sfra.__all__)
+
+
+def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="module 'sfra' has no attribute 'adit'"):
+        sfra.adit  # noqa: B018
+    assert not hasattr(sfra, "_secret")
+
+
+def test_the_package_is_typed_and_its_version_is_that_of_the_metadata() -> None:
+    assert (Path(sfra.__file__).parent / "py.typed").is_file()
+    assert sfra.__version__ == version("sfra")
+    assert in_a_new_interpreter("import sfra; print(sfra.__version__)") == sfra.__version__
