@@ -1,5 +1,6 @@
 import doctest
 import json
+import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,7 +10,6 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-import sfra.evaluate
 from sfra.errors import InputError
 from sfra.evaluate import RULES, Trace, check_evaluation, confusion, evaluate, select
 from sfra.head import Head
@@ -264,8 +264,9 @@ def test_a_rule_that_cannot_be_applied_says_why(rule: str, validation: Trace | N
 
 def test_the_docstring_examples_run() -> None:
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
+    names = vars(sys.modules["sfra.evaluate"])
     for thing in (Trace, evaluate, confusion, select):
-        example = parser.get_doctest(thing.__doc__ or "", dict(vars(sfra.evaluate)), thing.__name__, None, None)
+        example = parser.get_doctest(thing.__doc__ or "", dict(names), thing.__name__, None, None)
         assert example.examples
         runner.run(example)
     assert runner.summarize(verbose=False).failed == 0

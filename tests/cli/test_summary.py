@@ -15,6 +15,7 @@ from sfra.cli.tables import demo_table
 from sfra.data import FeatureSet
 from sfra.findings import Finding
 from sfra.result import AuditReport
+from sfra.scale import SWEEP
 from sfra.verdict import VERDICTS
 
 Capture = pytest.CaptureFixture[str]
@@ -137,9 +138,9 @@ def test_a_verdict_that_rests_on_a_fresh_row_says_what_the_row_as_released_gives
 def test_the_sweep_is_summed_up(report: AuditReport) -> None:
     assert report.sweep is not None
     shown = words(replace(report, sweep=report.sweep | {"area": 0.3123, "rs_at_reference": 0.8471, "level": 0.05}))
-    assert "Scale κ RS reference RS ΔRS retain forget 1.00" in shown
+    assert f"Scale κ RS reference RS ΔRS retain forget {SWEEP[0]:.2f}" in shown
     assert "curve: +0.312 (0: relearns like the reference" in shown
-    assert "RS at the scale where the reference reaches 0.05: 0.847." in shown
+    assert "Highest RS while the reference stays at or below 0.05: 0.847." in shown
     alone = words(replace(report, sweep=report.sweep | {"area": None, "best_rs": 0.5}))
     assert "Highest RS 0.500. Without a reference a curve says little." in alone
 

@@ -127,7 +127,7 @@ def _curve(sweep: dict[str, Any]) -> str:
         return f"Highest RS {number(sweep['best_rs'])}. Without a reference a curve says little."
     return (
         f"Area between the model's and the reference's curve: {signed(sweep['area'])} (0: relearns like the reference; "
-        f"at most ±0.5). RS at the scale where the reference reaches {sweep['level']:.2f}: "
+        f"at most ±0.5). Highest RS while the reference stays at or below {sweep['level']:.2f}: "
         f"{number(sweep['rs_at_reference'])}."
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 import numpy as np
@@ -74,7 +75,7 @@ class Review:
 
     @staticmethod
     def _falls_short(count: int, share: float, n: int) -> bool:
-        return (count + 4.0 * count**0.5 + 8.0) * share < n
+        return (count + 4.0 * math.sqrt(count) + 8.0) * share < n
 
 
 def unfilled(pools: Pools, labels: Sequence[int], why: str) -> SamplingError:
