@@ -1,7 +1,8 @@
-"""One torch thread for a while: for results that must not depend on the number of threads, and for tiny operations."""
+"""How many cores there are, and one torch thread for a while."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
@@ -17,3 +18,11 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not every platform can say
+        return os.cpu_count() or 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Literal
@@ -15,6 +14,7 @@ from torch import nn
 from sfra import backbones, unlearn
 from sfra.data import ImageSet, Split, load_data
 from sfra.files import write_atomically
+from sfra.threads import one_thread
 from sfra.train import TensorData, train
 
 ARCH = "small-cnn"
@@ -78,7 +78,7 @@ def digits_models(
         progress: Told the name of each model before it is made.
     """
     tell = progress or (lambda name: None)
-    with _one_thread():
+    with one_thread():
         tell("original")
         lab = _Lab.opened(tuple(forget), seed)
         models = [lab.named("original", "original", "trained on every class", lab.original, asdict(TRAINING))]
@@ -160,14 +160,3 @@ class _Lab:
 
 def _build(seed: int) -> nn.Module:
     return backbones.build(ARCH, classes=10, seed=seed)
-
-
-@contextmanager
-def _one_thread() -> Iterator[None]:
-    """Compute on one thread: faster for nets this small, and the same result on any number of cores."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    try:
-        yield
-    finally:
-        torch.set_num_threads(threads)

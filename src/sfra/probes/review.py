@@ -13,12 +13,12 @@ from sfra.probes.pools import Pools
 WARM_UP = 2**20
 """Draws before the first judgement: acceptances are estimated from them."""
 
-CONDITIONAL_COST = {"cpu": 40.0, "other": 500.0}
+CONDITIONAL_COST = {"cpu": 40.0, "other": 2500.0}
 """Cost of one conditional sample, which is always made on the CPU, in plain draws of the stream's device.
 
 Measured on one core with tilting: 28, 43, 34 and 30 plain draws at 10, 100, 200 and 1,000 classes."""
 
-SET_UP_COST = {"cpu": 2.0**16, "other": 2.0**21}
+SET_UP_COST = {"cpu": 2.0**16, "other": 2.0**26}
 """Cost of preparing the conditional sampler of one class, in plain draws of the stream's device."""
 
 

@@ -9,7 +9,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sfra.head import Head
-from sfra.threads import one_thread
 from sfra.types import Features
 
 
@@ -32,8 +31,7 @@ class RowSpace:
     def lift(self, inside: Float[Tensor, "n r"], noise: Features) -> Features:
         """Return ``s = V u + (I - V Vᵀ) g``: a draw of ``N(0, I_d)`` whose projection is ``u``."""
         basis = self.basis.to(inside.device)
-        with one_thread():
-            return noise + (inside - noise @ basis) @ basis.T
+        return noise + (inside - noise @ basis) @ basis.T
 
 
 def row_space(head: Head) -> RowSpace:
@@ -44,12 +42,11 @@ def row_space(head: Head) -> RowSpace:
     """
     W = head.weight.double()
     unit = W / W.norm(dim=1, keepdim=True).clamp_min(1e-300)
-    with one_thread():
-        square = torch.linalg.qr(unit, mode="r").R if head.classes > head.width else unit
-        _, scale, directions = torch.linalg.svd(square, full_matrices=False)
-        resolution = 2 * max(W.shape) ** 0.5 * torch.finfo(torch.float32).eps
-        rank = max(1, int((scale > resolution).sum()))
-        if rank == head.width:
-            return RowSpace(basis=torch.eye(head.width), weight=head.weight)
-        basis = directions[:rank].T
-        return RowSpace(basis=basis.float().contiguous(), weight=(W @ basis).float().contiguous())
+    square = torch.linalg.qr(unit, mode="r").R if head.classes > head.width else unit
+    _, scale, directions = torch.linalg.svd(square, full_matrices=False)
+    resolution = 2 * max(W.shape) ** 0.5 * torch.finfo(torch.float32).eps
+    rank = max(1, int((scale > resolution).sum()))
+    if rank == head.width:
+        return RowSpace(basis=torch.eye(head.width), weight=head.weight)
+    basis = directions[:rank].T
+    return RowSpace(basis=basis.float().contiguous(), weight=(W @ basis).float().contiguous())

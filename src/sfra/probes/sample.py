@@ -23,6 +23,7 @@ from sfra.probes.review import Review, unfilled
 from sfra.probes.rowspace import RowSpace, row_space
 from sfra.probes.select import Selected
 from sfra.probes.stream import Stream, derived_seed, open_stream
+from sfra.threads import cores, one_thread
 from sfra.types import Features, Labels
 
 MAX_DRAWS = 1_000_000_000
@@ -168,15 +169,16 @@ def sample_probes(
         raise InputError("the number of threads is too small", expected="at least 1", got=threads)
     if seed < 0 or seed >= 2**63:
         raise InputError("the seed is out of range", expected="0 to 2^63 - 1", got=seed)
-    where = torch.device(device or "cpu")
-    law, ranking = proposals.get(proposal), scores.get(score)
-    space = row_space(head) if law.isotropic else None
-    weight = space.weight if space else head.weight
-    stream = open_stream(weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=threads)
-    pools = Pools(head.classes, classes, n=n, top=m, bottom=m * len(classes), device=where)
-    _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
-    conditional = _complete(pools, stream, weight, head.bias, ranking, seed, threads)
-    return _label(head, classes, settings, pools, stream, space, conditional, began)
+    with one_thread():  # the workers have the cores, and the result must not depend on torch's threads
+        where, workers = torch.device(device or "cpu"), threads or cores()
+        law, ranking = proposals.get(proposal), scores.get(score)
+        space = row_space(head) if law.isotropic else None
+        weight = space.weight if space else head.weight
+        stream = open_stream(weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=workers)
+        pools = Pools(head.classes, classes, n=n, top=m, bottom=m * len(classes), device=where)
+        _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
+        conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers)
+        return _label(head, classes, settings, pools, stream, space, conditional, began)
 
 
 def _fill(pools: Pools, stream: Stream, review: Review) -> None:
@@ -191,7 +193,7 @@ def _fill(pools: Pools, stream: Stream, review: Review) -> None:
 
 
 def _complete(
-    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int, threads: int | None
+    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int, threads: int
 ) -> dict[int, RegionSample]:
     """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
     regions: dict[int, RegionSample] = {}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -17,6 +16,7 @@ from sfra.probes import codes
 from sfra.probes.pools import Chunk
 from sfra.probes.proposals import Proposal
 from sfra.probes.scores import Score, sureness
+from sfra.threads import cores
 
 Limits = Callable[[], tuple[Tensor, Tensor]]
 """Gives, per class, the scores beyond which a draw may be extreme (see ``Pools.limits``)."""
@@ -59,7 +59,7 @@ class CompiledStream:
     ) -> None:
         self._weight, self._bias = weight.contiguous().numpy(), bias.contiguous().numpy()
         self._proposal, self._score, self._seed = proposal, score, np.uint64(seed)
-        self._threads = threads or _cores()
+        self._threads = threads or cores()
         self._stored: list[Tensor] = []
         size = sum(self._weight.shape)
         self._tile = 512 if size <= 64 else 256 if size <= 512 else 128
@@ -218,11 +218,3 @@ def open_stream(
 def derived_seed(*path: int) -> int:
     """Hash numbers to a seed of 32 bits, all that torch's CPU generator looks at."""
     return int(np.random.SeedSequence(path).generate_state(1)[0])
-
-
-def _cores() -> int:
-    """Count the cores this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not every platform can say
-        return os.cpu_count() or 1

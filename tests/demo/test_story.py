@@ -1,0 +1,146 @@
+"""The demonstration: one real run, and what it does with its folder and its listener."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import sfra.demo.story as story
+from sfra import unlearn
+from sfra.audit import audit
+from sfra.backbones import build
+from sfra.demo.models import ARCH, NamedModel
+from sfra.demo.story import FORGET, run_demo
+from sfra.head import Head
+from sfra.result import SCHEMA, AuditReport
+from sfra.verdict import VERDICTS
+
+RELEASES = ["masked", "delete", "bad-teacher", "finetune", "retrained"]
+COLUMNS = ["retain_before", "forget_before", "retain_after", "forget_after", "rs", "delta_rs"]
+
+
+def test_the_demo_finds_what_is_hidden_and_accuses_no_honest_release(tmp_path: Path) -> None:
+    result = run_demo(tmp_path / "demo")
+    rows = {row["model"]: row for row in result.rows}
+    assert list(rows) == ["reference", *RELEASES]
+    reports = {one.model.name: one.report for one in result.audited}
+
+    for name in ("masked", "delete", "bad-teacher"):  # approximate methods, and one that hides the class by design
+        assert rows[name]["forget_before"] < 0.1, name
+        assert rows[name]["delta_rs"] > 0.1, name
+        assert rows[name]["verdict"] in ("recovered", "recovered-after-reset"), name
+    assert rows["bad-teacher"]["rs"] > 0.8
+    assert rows["retrained"]["verdict"] not in ("recovered", "recovered-after-reset")
+    assert rows["retrained"]["delta_rs"] < min(rows[name]["delta_rs"] for name in ("masked", "delete", "bad-teacher"))
+
+    assert rows["reference"]["rs"] == result.reference_rs
+    assert rows["reference"]["forget_before"] == 0.0
+    for name, report in reports.items():
+        assert report.reference_rs == result.reference_rs, name
+        assert rows[name]["delta_rs"] == pytest.approx(rows[name]["rs"] - result.reference_rs)
+        assert rows[name]["verdict"] == report.verdict
+        assert "reference-saw-class" not in {finding.code for finding in report.findings}
+
+    out = tmp_path / "demo"
+    assert {path.name for path in out.iterdir()} == {"models", "demo.json", *RELEASES}
+    assert {path.stem for path in (out / "models").iterdir()} == {"original", "reference", *RELEASES}
+    content = json.loads((out / "demo.json").read_text(encoding="utf-8"))
+    assert content == json.loads(json.dumps(result.to_dict()))
+    assert (content["schema"], content["forget"]) == ("sfra.demo/1", FORGET)
+    assert list(content["recipes"]) == list(content["audits"]) == RELEASES
+    for name in RELEASES:
+        kept = json.loads((out / name / "audit.json").read_text(encoding="utf-8"))
+        assert kept == content["audits"][name]
+        assert kept["schema"] == SCHEMA
+        assert Head.load(out / name / "relearned_head.safetensors").classes == 10
+
+
+def toys(forget: tuple[int, ...], *, seed: int, progress: Any) -> list[NamedModel]:
+    """Make untrained networks in the place of the demo's."""
+    roles: dict[str, Any] = {"original": "original", "reference": "reference", "one": "release", "two": "release"}
+    made = []
+    for number, (name, role) in enumerate(roles.items()):
+        progress(name)
+        model = build(ARCH, classes=10, seed=seed + number).eval()
+        quality = unlearn.Quality(retain=0.1, forget=0.0, aus=0.1)
+        made.append(
+            NamedModel(name=name, role=role, story=f"{name} of {forget}", model=model, recipe={}, validation=quality)
+        )
+    return made
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """Shrink the demo; collect how it calls the audit."""
+    calls: list[dict[str, Any]] = []
+
+    def quick(*arguments: Any, **settings: Any) -> AuditReport:
+        calls.append(settings | {"model": arguments[0], "forget": arguments[1]})
+        return audit(*arguments, **settings, n=100, m=10, epochs=1, threads=1)
+
+    monkeypatch.setattr(story, "digits_models", toys)
+    monkeypatch.setattr(story, "audit", quick)
+    return calls
+
+
+def test_every_release_is_audited_as_a_file_against_the_reference(small: list[dict[str, Any]], tmp_path: Path) -> None:
+    result = run_demo(tmp_path)
+    assert [one.model.name for one in result.audited] == ["one", "two"]
+    for call, name in zip(small, ("one", "two"), strict=True):
+        assert (call["forget"], call["data"], call["arch"], call["cache"]) == (FORGET, "digits", ARCH, False)
+        assert (Path(call["model"]).name, Path(call["reference"]).name) == (
+            f"{name}.safetensors",
+            "reference.safetensors",
+        )
+    row = result.rows[1]
+    assert row == {
+        "model": "one",
+        "story": "one of (7,)",
+        "verdict": result.audited[0].report.verdict,
+        **{name: result.audited[0].report.results[0][name] for name in COLUMNS},
+    }
+    assert result.rows[0]["verdict"] == "reference"
+    assert row["verdict"] in VERDICTS
+
+
+def test_without_a_folder_nothing_is_kept(
+    small: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = run_demo()
+    assert result.out is None
+    assert list(tmp_path.iterdir()) == []
+    assert not Path(small[0]["model"]).exists()
+
+
+def test_progress_is_told_of_every_model_and_every_audit(small: list[dict[str, Any]]) -> None:
+    told: list[tuple[str, int, int]] = []
+    run_demo(progress=lambda *news: told.append(news))
+    names = ["original", "reference", "one", "two"]
+    assert told == [
+        *((f"making the model {name}", done, 7) for done, name in enumerate(names)),
+        ("auditing one", 0, 2),
+        ("auditing two", 1, 2),
+    ]
+    assert len(small) == 2
+
+
+def test_the_seed_is_that_of_the_trainings(small: list[dict[str, Any]]) -> None:
+    heads = [run_demo(seed=seed).audited[0].model.model.state_dict() for seed in (0, 0, 1)]
+    same = [all(torch.equal(heads[0][name], other[name]) for name in other) for other in heads[1:]]
+    assert same == [True, False]
+    assert {call.get("seed") for call in small} == {None}
+
+
+def test_numbers_that_json_does_not_have_are_never_written(small: list[dict[str, Any]], tmp_path: Path) -> None:
+    result = run_demo()
+    broken = replace(result, reference_rs=float("nan"))
+    with pytest.raises(ValueError, match="JSON"):
+        story._write(broken, tmp_path)
+    assert not (tmp_path / "demo.json").exists()
+    assert small

@@ -1,0 +1,112 @@
+"""The documents: links lead somewhere, and every command line that they show can be typed."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import typer
+from typer.main import get_command
+
+from sfra.cli.app import app
+
+ROOT = Path(__file__).parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+VALUELESS = ("--json", "--quiet", "--debug", "--missing-row", "--no-reset-row", "--no-cache", "--version", "--help")
+
+
+def relative_links(page: Path) -> list[str]:
+    found = [link.split("#")[0] for link in LINK.findall(page.read_text(encoding="utf-8"))]
+    return [link for link in found if link and not re.match(r"[a-z]+:", link)]
+
+
+def commands(text: str) -> list[str]:
+    """Return the lines that begin with ``sfra`` in blocks of code, and such pieces of code in sentences."""
+    joined = re.sub(r"\\\n\s*", " ", text)
+    blocks = re.findall(r"^(?: {4,}|\$ )(sfra .*)$", joined, flags=re.MULTILINE)
+    fenced = [
+        line.strip()
+        for block in re.findall(r"^```(?:sh|bash|console|text)?\n(.*?)^```", joined, flags=re.MULTILINE | re.DOTALL)
+        for line in block.splitlines()
+        if line.strip().startswith("sfra ")
+    ]
+    inline = re.findall(r"(?<!`)`(sfra [^`]+)`", text)
+    return [*dict.fromkeys(blocks + fenced + inline)]
+
+
+def test_links_and_commands_are_found_in_a_page(tmp_path: Path) -> None:
+    text = "[a](b.md#c) ![d](e.svg) [f](https://g.h)\n\nUse `sfra list scores`.\n"
+    text += "\n    sfra audit x \\\n        --forget 1\n"
+    (tmp_path / "page.md").write_text(text + "\n```sh\nsfra demo --out x\n```\n")
+    assert relative_links(tmp_path / "page.md") == ["b.md", "e.svg"]
+    assert commands((tmp_path / "page.md").read_text()) == [
+        "sfra audit x  --forget 1",
+        "sfra demo --out x",
+        "sfra list scores",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_relative_link_leads_to_a_file(page: Path) -> None:
+    missing = [link for link in relative_links(page) if not (page.parent / link).exists()]
+    assert missing == []
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_link_to_a_heading_leads_to_one(page: Path) -> None:
+    for link in LINK.findall(page.read_text(encoding="utf-8")):
+        path, _, anchor = link.partition("#")
+        if anchor and not re.match(r"[a-z]+:", link):
+            target = page.parent / path if path else page
+            headings = re.findall(r"^#+ (.*)$", target.read_text(encoding="utf-8"), flags=re.MULTILINE)
+            slugs = {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+            assert anchor in slugs, link
+
+
+def problem(line: str) -> str | None:
+    """Say what is wrong with a command line, without running it."""
+    line = re.sub(r"\s{3,}.*$|\s+#.*$|\s*(?:\\?\||>|2>).*$", "", re.sub(r'"[^"]*"', "QUOTED", line))
+    words = shlex.split(line)[1:]
+    group = get_command(app)
+    known: dict[str, typer.core.TyperCommand] = group.commands  # type: ignore[attr-defined]
+    if words and words[0].startswith("--"):
+        return None if words[0] in VALUELESS else f"no option {words[0]}"
+    if not words or words[0] == "COMMAND":
+        return None
+    if words[0] not in known:
+        return f"no command {words[0]}"
+    options = {name for parameter in known[words[0]].params for name in parameter.opts} | {"--help"}
+    asked = [word.split("=")[0] for word in words if word.startswith("--")]
+    return next((f"no option {name}" for name in asked if name not in options), None)
+
+
+def test_the_check_of_command_lines_would_notice_a_mistake() -> None:
+    assert problem("sfra adit head.npz") == "no command adit"
+    assert problem("sfra audit head.npz --forgot 3") == "no option --forgot"
+    assert problem('sfra audit head.npz --forget 3 --fail-if "rs>0.5" --json > audit.json') is None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_command_line_that_is_shown_can_be_typed(page: Path) -> None:
+    shown = commands(page.read_text(encoding="utf-8"))
+    assert {line: problem(line) for line in shown if problem(line)} == {}
+
+
+def test_the_documents_do_show_command_lines() -> None:
+    shown = [line for page in PAGES for line in commands(page.read_text(encoding="utf-8"))]
+    assert len(shown) >= 10
+
+
+def test_every_option_that_the_documents_name_exists() -> None:
+    group = get_command(app)
+    known = {name for parameter in group.params for name in parameter.opts}
+    for command in group.commands.values():  # type: ignore[attr-defined]
+        known |= {name for parameter in command.params for name in parameter.opts} | {"--help"}
+    others = {"--checkpoints", "--plot"}  # of benchmarks/scale.py
+    for page in PAGES:
+        for code in re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")):
+            for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code):
+                assert option in known | others, (page.name, code)

@@ -1,0 +1,53 @@
+"""The examples: they compile, use the public names only, and can be found; ``make examples`` runs them."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+import sfra
+
+ROOT = Path(__file__).parents[1]
+EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+
+
+def parsed(example: Path) -> ast.Module:
+    return ast.parse(example.read_text(encoding="utf-8"), filename=example.name)
+
+
+def test_there_are_examples_and_the_readme_leads_to_them() -> None:
+    assert EXAMPLES
+    assert "(examples)" in (ROOT / "README.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_compiles_and_says_what_it_shows(example: Path) -> None:
+    tree = parsed(example)
+    compile(tree, example.name, "exec")
+    assert (ast.get_docstring(tree) or "").endswith(".")
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_uses_public_names_only(example: Path) -> None:
+    used = {
+        node.attr
+        for node in ast.walk(parsed(example))
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sfra"
+    }
+    imported = {node.module for node in ast.walk(parsed(example)) if isinstance(node, ast.ImportFrom) and node.module}
+    assert used
+    assert used <= set(sfra.__all__)
+    assert not {module for module in imported if module.startswith("sfra.")}
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_settings_that_an_example_gives_to_the_audit_exist(example: Path) -> None:
+    import inspect
+    from dataclasses import fields
+
+    known = {field.name for field in fields(sfra.AuditConfig)} | set(inspect.signature(sfra.audit).parameters)
+    for node in ast.walk(parsed(example)):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "audit":
+            assert {keyword.arg for keyword in node.keywords} <= known
