@@ -121,8 +121,16 @@ def test_rows_of_other_forget_classes_do_not_count_as_retain_rows() -> None:
 
 def test_a_reference_that_saw_the_class_is_found_out_although_its_row_starts_anew() -> None:
     model = never_seen(samples=110).without_row()
-    assert "reference-saw-class" in quick(model, knowing(), missing_row=True)
-    assert "reference-saw-class" not in quick(model, never_seen(), missing_row=True)
+    report = compare(model, knowing(), missing_row=True, seed=1, **QUICK)
+    assert report.results[0]["reference_forget_before"] <= 0.02  # the fresh row gives nothing away
+    assert "reference-saw-class" in codes(report)
+    assert "reference-saw-class" not in quick(model, never_seen(), missing_row=True, seed=1)
+
+
+def test_what_a_fresh_row_of_the_reference_answers_is_not_held_against_it() -> None:
+    report = compare(hidden(samples=110), knowing().without_row(), seed=4, **QUICK)
+    assert report.results[0]["reference_forget_before"] > 0.1  # by chance
+    assert "reference-saw-class" not in codes(report)
 
 
 def test_the_default_m_is_never_called_small() -> None:

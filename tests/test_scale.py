@@ -258,6 +258,7 @@ def test_a_class_that_comes_back_where_the_reference_gives_nothing_has_the_large
 
 def test_the_level_itself_counts_and_a_reference_that_never_reaches_it_leaves_the_maximum() -> None:
     assert scale_curve([0.4, 0.8], [0.05, 0.5]).rs_at_reference == pytest.approx(0.4)
+    assert scale_curve([0.4], [0.05]).rs_at_reference == 0.4
     assert scale_curve([0.9, 0.3], [0.01, 0.02]).rs_at_reference == 0.9
     assert scale_curve([0.8], [0.5]).rs_at_reference == pytest.approx(0.08)  # on the way from (0, 0)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from sfra import findings
@@ -85,8 +86,9 @@ def _about_the_reference(control: Evidence | None, rows: Sequence[Scored]) -> It
     yield findings.reference_missing(first.reference.rs if first.reference else None)
     if control is None or first.reference is None or first.delta_rs is None:
         return
-    own = (row for row in control.outcomes if row.rule == first.model.rule and row.setting.variant == "released")
-    yield findings.reference_saw_class(next(own, first.reference).forget_before)
+    for own in control.outcomes:  # what a fresh row answers is chance, and says nothing about the reference
+        if own.setting == replace(first.model.setting, variant="released") and own.rule == first.model.rule:
+            yield findings.reference_saw_class(own.forget_before)
     yield findings.reference_differs(first.model.retain_before, first.reference.retain_before)
     yield findings.generic_relearnability(first.model.rs, first.delta_rs)
     yield findings.negative_delta(first.delta_rs)

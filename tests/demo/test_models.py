@@ -12,6 +12,7 @@ from sfra import unlearn
 from sfra.backbones import build
 from sfra.demo.models import NamedModel, digits_models, digits_tensors
 from sfra.files import read_arrays
+from sfra.threads import one_thread
 from sfra.train import TensorData
 
 
@@ -62,7 +63,7 @@ def test_each_recipe_is_the_candidate_of_best_aus_on_the_validation_split(
 ) -> None:
     train, validation = digits_tensors("train"), digits_tensors("validation")
     chosen = models["delete"]
-    with demo._one_thread():
+    with one_thread():
         rivals = [
             method(models["original"].model, train, (7,), validation=validation).quality
             for method in demo.RECIPES["delete"]
@@ -90,6 +91,6 @@ def test_a_saved_model_is_a_state_dict_of_its_architecture(models: dict[str, Nam
 
 def test_the_number_of_threads_is_given_back() -> None:
     before = torch.get_num_threads()
-    with demo._one_thread():
+    with one_thread():
         assert torch.get_num_threads() == 1
     assert torch.get_num_threads() == before

@@ -20,7 +20,7 @@ from sfra.train import TensorData, train
 ARCH = "small-cnn"
 """Architecture of every model here, as ``--arch`` names it."""
 
-TRAINING = unlearn.Retrained(epochs=12, learning_rate=0.1, batch_size=64)
+TRAINING = unlearn.Retrained(epochs=40, learning_rate=0.1, batch_size=64)
 """How the original is trained, and the retrained ones: without the forget classes, from a new start."""
 
 RECIPES: dict[str, tuple[unlearn.UnlearningMethod, ...]] = {
