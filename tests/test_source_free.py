@@ -12,7 +12,16 @@ import pytest
 
 import sfra
 
-ALLOWED = ("sfra.errors", "sfra.files", "sfra.types", "sfra.head", "sfra.probes", "sfra.relearn", "sfra.adam")
+ALLOWED = (
+    "sfra.errors",
+    "sfra.files",
+    "sfra.types",
+    "sfra.head",
+    "sfra.probes",
+    "sfra.relearn",
+    "sfra.adam",
+    "sfra.threads",
+)
 FORBIDDEN = ("data", "controls", "bench", "unlearn", "evaluate", "release")
 PACKAGE = Path(sfra.__file__).parent
 

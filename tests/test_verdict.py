@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfra.metrics import degenerate_floor
+from sfra.metrics import degenerate_floor, relearning_score
 from sfra.verdict import DELTA, RETAIN_LIMIT, VERDICTS, Reading, overall_verdict, verdict
 
 FLOOR = degenerate_floor(0.95)
@@ -96,3 +96,12 @@ def test_without_a_reference_an_odd_row_does_not_make_a_class_that_comes_back_lo
     assert overall_verdict(nothing, something, row_is_odd=True) == "no-reference"
     assert overall_verdict(nothing, something, row_is_odd=False) == "not-recovered"
     assert overall_verdict(nothing, nothing, row_is_odd=True) == "not-recovered"
+
+
+def test_a_head_that_answers_the_class_blindly_has_not_recovered_it() -> None:
+    # A share of .08 of all inputs gets the forget class: 8 points lost, 8 points gained, whatever the reference does.
+    blind = relearning_score(1.0, 0.92, 0.0, 0.08)
+    assert blind > degenerate_floor(1.0)
+    assert verdict(reading(rs=blind, delta=blind, low=0.05, before=1.0, after=0.92)) == "not-recovered"
+    seeing = relearning_score(1.0, 0.92, 0.0, 0.30)
+    assert verdict(reading(rs=seeing, delta=seeing, low=0.05, before=1.0, after=0.92)) == "recovered"

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sfra.metrics import TOLERANCE, degenerate_floor
+from sfra.metrics import TOLERANCE, degenerate_floor, relearning_score
 
 DELTA = 0.1
 """ΔRS above which a class comes back more than in a model that never saw it; the band that separate trainings span."""
 
 RETAIN_LIMIT = 0.10
 """Retain drop above which relearning has broken the classifier."""
+
+ENRICHMENT = 2.0
+"""How much likelier than a lost retain sample a forget sample must be to be answered with its class, at least."""
 
 VERDICTS = {
     "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
@@ -60,10 +63,23 @@ def verdict(reading: Reading | None) -> str:
         return "not-measured"
     if reading.retain_before - reading.retain_after > RETAIN_LIMIT + TOLERANCE:
         return "degenerate"
-    if reading.rs <= degenerate_floor(reading.retain_before) + TOLERANCE:
+    if reading.rs <= _blind_score(reading) + TOLERANCE:
         return "not-recovered"
     if reading.delta_rs is None:
         return "no-reference"
     if reading.delta_rs <= DELTA + TOLERANCE:
         return "generic"
     return "recovered" if (reading.delta_rs_low or 0.0) > 0.0 else "inconclusive"
+
+
+def _blind_score(reading: Reading) -> float:
+    """Return the RS that a head reaches without telling forget samples from others.
+
+    Always answering the forget class scores the degenerate floor. Answering it for a share ``p`` of all inputs loses
+    ``p A_r`` of retain accuracy and gains ``p``: so from a retain drop alone, a gain of ``ENRICHMENT`` times ``drop / A_r``
+    must be exceeded.
+    """
+    before, after = reading.retain_before, reading.retain_after
+    share = max(0.0, before - after) / before if before > 0 else 1.0
+    by_chance = relearning_score(before, after, 0.0, min(1.0, ENRICHMENT * share))
+    return max(degenerate_floor(before), by_chance)
