@@ -1,14 +1,15 @@
 """Audit your own network: any ``nn.Module`` classifier, with a reference that never saw the class."""
 
+import torch
 from torch import nn
 
 import sfra
 from sfra.backbones import build
-from sfra.demo.models import digits_tensors
 from sfra.train import TensorData, train
 from sfra.unlearn import mask_head
 
-digits, test = digits_tensors("train"), sfra.load_data("digits", split="test")
+images, test = sfra.load_data("digits", split="train"), sfra.load_data("digits", split="test")
+digits = TensorData(torch.cat(list(images.batches(2000))), images.labels)
 
 
 def fit(seed: int, data: TensorData = digits) -> nn.Module:

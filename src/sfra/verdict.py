@@ -76,8 +76,7 @@ def _blind_score(reading: Reading) -> float:
     """Return the RS that a head reaches without telling forget samples from others.
 
     Always answering the forget class scores the degenerate floor. Answering it for a share ``p`` of all inputs loses
-    ``p A_r`` of retain accuracy and gains ``p``: so from a retain drop alone, a gain of ``ENRICHMENT`` times ``drop / A_r``
-    must be exceeded.
+    ``p A_r`` of retain accuracy and gains ``p``, so the gain must exceed ``ENRICHMENT`` times ``drop / A_r``.
     """
     before, after = reading.retain_before, reading.retain_after
     share = max(0.0, before - after) / before if before > 0 else 1.0
