@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import replace
@@ -252,9 +253,11 @@ def test_every_row_has_the_verdict_of_its_own_numbers(swept: AuditReport) -> Non
 
 
 def test_facts_say_what_was_measured_on(plain: AuditReport) -> None:
+    labels = hidden().data.labels.numpy()
     assert plain.data == {
         "source": "features in memory",
         "samples": 360,
+        "labels": hashlib.sha256(b"(360,) torch.int64;" + labels.tobytes()).hexdigest(),
         "validation": "every second sample of the evaluation data",
     }
     toy = hidden(bias=-1.0)

@@ -11,13 +11,15 @@ from typing import Any
 
 from sfra.config import AuditConfig
 from sfra.data import Data
+from sfra.earlier import control_from, is_audit, read_audit
 from sfra.errors import InputError
+from sfra.evidence import Control, Evidence
 from sfra.measure import Measured, measure, split_features
 from sfra.release import load
 from sfra.release.base import usable_device
 from sfra.result import AuditReport
 from sfra.runs import Progress, Run, relearn_release, settings_of
-from sfra.scoring import Evidence, score
+from sfra.scoring import score
 from sfra.subject import (
     Forget,
     Subject,
@@ -55,7 +57,8 @@ def audit(
         forget: The forget class, by index or name, or several.
         data: Labelled data to measure on (see :func:`sfra.data.load_data`). Without it the head is relearned and
             nothing is measured.
-        reference: A model trained without the class, for ΔRS; same forms as ``model``.
+        reference: A model trained without the class, for ΔRS; same forms as ``model``. Or an earlier audit of it with
+            the same settings and data: a report, or the path of its ``audit.json``.
         reference_data: Features of the reference, when ``data`` holds features rather than images.
         validation: Data that the validation rule selects on; by default the data set's own validation split, or one
             half of ``data``.
@@ -86,18 +89,22 @@ def audit(
     classes = forget_classes(forget, known_names(release, test, missing=missing_row))
     subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
     subject.check(classes, config)
-    control = None
-    if reference is not None:
-        other = load(reference, arch=reference_arch or shared_arch(arch, reference), device=config.device)
+    control: Control | None = None
+    other: Subject | None = None
+    if is_audit(reference):
+        control = control_from(read_audit(reference), subject, forget=classes, config=config)
+    elif reference is not None:
+        twin = load(reference, arch=reference_arch or shared_arch(arch, reference), device=config.device)
         parts = reference_parts(test, held, reference_data)
-        lost = subject.classes(classes) == other.head.classes + len(classes)
-        control = open_subject(other, classes, *parts, missing=lost, cache=cache, progress=tell)
-        control.check_against(subject, classes)
-        control.check(classes, config)
+        lost = subject.classes(classes) == twin.head.classes + len(classes)
+        other = open_subject(twin, classes, *parts, missing=lost, cache=cache, progress=tell)
+        other.check_against(subject, classes)
+        other.check(classes, config)
 
     evidence = _gather(subject, classes, config, tell)
-    against = None if control is None else _gather(control, classes, config, tell, fresh=subject.missing)
-    return score(evidence, against, classes, config, seconds=time.perf_counter() - began)
+    if other is not None:
+        control = Control.gathered(_gather(other, classes, config, tell, fresh=subject.missing))
+    return score(evidence, control, classes, config, seconds=time.perf_counter() - began)
 
 
 def _gather(

@@ -14,12 +14,13 @@ from sfra.scale import KAPPA, place
 from sfra.verdict import verdict
 
 if TYPE_CHECKING:
-    from sfra.scoring import Evidence, Scored
+    from sfra.evidence import Control, Evidence
+    from sfra.scoring import Scored
 
 
 def conclude(
     evidence: Evidence,
-    control: Evidence | None,
+    control: Control | None,
     rows: Sequence[Scored],
     forget: Sequence[int],
     config: AuditConfig,
@@ -81,7 +82,7 @@ def _about_the_score(evidence: Evidence, rows: Sequence[Scored]) -> Iterator[Fin
     yield findings.late_recovery(test.rs.tolist())
 
 
-def _about_the_reference(control: Evidence | None, rows: Sequence[Scored]) -> Iterator[Finding | None]:
+def _about_the_reference(control: Control | None, rows: Sequence[Scored]) -> Iterator[Finding | None]:
     first = rows[0]
     yield findings.reference_missing(first.reference.rs if first.reference else None)
     if control is None or first.reference is None or first.delta_rs is None:

@@ -14,30 +14,16 @@ from sfra._version import __version__
 from sfra.conclude import conclude
 from sfra.config import AuditConfig
 from sfra.evaluate import confusion
-from sfra.measure import Measured, Outcome, budgets, outcomes
+from sfra.evidence import Control, Evidence, data_facts
+from sfra.measure import Outcome, budgets
 from sfra.metrics import degenerate_floor, is_relearned
 from sfra.result import AuditReport
-from sfra.runs import Run
 from sfra.scale import SWEEP, scale_curve
-from sfra.subject import Subject, known_names
+from sfra.subject import known_names
 from sfra.verdict import Reading, overall_verdict, verdict
 
 RULE = "source-free"
 """Rule of the verdict: no real data has a say in which epoch counts."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Evidence:
-    """A subject, its relearned heads and, where there was data, what they recognise."""
-
-    subject: Subject
-    runs: Sequence[Run]
-    measured: Sequence[Measured] | None
-
-    @property
-    def outcomes(self) -> list[Outcome]:
-        """Every setting under every rule."""
-        return outcomes(self.measured) if self.measured is not None else []
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,16 +83,17 @@ class Scored:
             "forget_after": model.forget_after,
             "floor": degenerate_floor(model.retain_before),
             "verdict": verdict(self.reading),
+            "forget_samples": model.forget_count,
             "epoch": model.epochs[0],
             "epochs": list(model.epochs),
         }
 
 
 def score(
-    evidence: Evidence, control: Evidence | None, forget: tuple[int, ...], config: AuditConfig, *, seconds: float
+    evidence: Evidence, control: Control | None, forget: tuple[int, ...], config: AuditConfig, *, seconds: float
 ) -> AuditReport:
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
-    rows = _pair(evidence.outcomes, control.outcomes if control is not None else [])
+    rows = _pair(evidence.outcomes, control.outcomes if control is not None else ())
     head = rows[0] if rows else None
     assert head is None or head.model.rule == RULE
     first = evidence.runs[0]
@@ -134,12 +121,12 @@ def score(
         findings=found,
         results=[row.row() for row in rows],
         sweep=_sweep(rows) if config.scale == "sweep" and rows else None,
-        trajectory=_curves("model", evidence) + (_curves("reference", control) if control else []),
+        trajectory=evidence.curves("model") + (control.curves if control else []),
         confusion=_confusion(evidence, forget),
-        probes=[_probe_facts(run) for run in evidence.runs],
-        model=_subject_facts(subject),
-        reference=_subject_facts(control.subject) if control else None,
-        data=_data_facts(evidence),
+        probes=evidence.probe_facts(),
+        model=evidence.facts(),
+        reference=control.facts if control else None,
+        data=data_facts(subject, forget),
         forget_classes=list(forget),
         class_names=list(names) if names else None,
         settings=config.resolved(subject.classes(forget), len(forget)).to_dict(),
@@ -210,28 +197,6 @@ def _sweep(rows: Sequence[Scored]) -> dict[str, Any]:
     return summary
 
 
-def _curves(who: str, evidence: Evidence) -> list[dict[str, Any]]:
-    measured: Sequence[Measured | None] = evidence.measured or [None] * len(evidence.runs)
-    return [
-        {
-            "subject": who,
-            "scale": run.setting.scale,
-            "kappa": run.setting.kappa,
-            "variant": run.setting.variant,
-            "seed": run.seed,
-            "retain": _rounded(one.test.retain) if one else None,
-            "forget": _rounded(one.test.forget) if one else None,
-            "rs": _rounded(one.test.rs) if one else None,
-            "loss": _rounded(run.path.losses),
-        }
-        for run, one in zip(evidence.runs, measured, strict=True)
-    ]
-
-
-def _rounded(curve: Any) -> list[float]:
-    return [round(float(value), 6) for value in curve]
-
-
 def _confusion(evidence: Evidence, forget: Sequence[int]) -> dict[str, Any] | None:
     """Count what the samples of each forget class are taken for, before and after, in the verdict's run."""
     test, run = evidence.subject.test, evidence.runs[0]
@@ -240,45 +205,6 @@ def _confusion(evidence: Evidence, forget: Sequence[int]) -> dict[str, Any] | No
     features = run.placed.features(test.features)
     before, after = (confusion(h, features, test.labels)[list(forget)] for h in (run.path.head(0), run.path.last))
     return {"classes": list(forget), "before": before.tolist(), "after": after.tolist()}
-
-
-def _probe_facts(run: Run) -> dict[str, Any]:
-    probes = run.probes
-    return {
-        "scale": run.setting.scale,
-        "variant": run.setting.variant,
-        "seed": run.seed,
-        "retain": probes.retain_count,
-        "forget": len(probes.labels) - probes.retain_count,
-        "draws": probes.draws,
-        "acceptance": [float(f"{p:.6g}") for p in probes.acceptance.tolist()],
-        "conditional": {str(label): method for label, method in probes.conditional.items()},
-        "support": asdict(probes.support),
-        "engine": probes.engine,
-        "seconds": round(probes.seconds, 3),
-    }
-
-
-def _subject_facts(subject: Subject) -> dict[str, Any]:
-    return {
-        "source": subject.release.source,
-        "fingerprint": subject.release.fingerprint,
-        "outputs": subject.release.head.classes,
-        "width": subject.width,
-        "forget_row": "missing" if subject.missing else "present",
-    }
-
-
-def _data_facts(evidence: Evidence) -> dict[str, Any] | None:
-    test, held = evidence.subject.test, evidence.subject.validation
-    if test is None or not evidence.measured:
-        return None
-    halves = "every second sample of the evaluation data" if evidence.measured[0].select else "none: too few samples"
-    return {
-        "source": test.source,
-        "samples": len(test),
-        "validation": f"{len(held)} samples" if held is not None else halves,
-    }
 
 
 def _versions() -> dict[str, str]:

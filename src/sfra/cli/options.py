@@ -41,7 +41,11 @@ Data = Annotated[
 ]
 Reference = Annotated[
     str | None,
-    _what(metavar="MODEL", help="A model trained without the class, to compare with (ΔRS); same forms as MODEL."),
+    _what(
+        metavar="MODEL",
+        help="A model trained without the class, to compare with (ΔRS); same forms as MODEL, or the audit.json of an "
+        "earlier audit of it.",
+    ),
 ]
 ReferenceData = Annotated[
     str | None,
