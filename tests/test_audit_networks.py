@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +15,11 @@ from torch import Tensor, nn
 import sfra
 import sfra.data.features as features_module
 from sfra.audit import audit
-from sfra.backbones import build
+from sfra.backbones import build, input_shape
+from sfra.backbones.checkpoint import load_model, save_model
+from sfra.backbones.images import default_preprocess
 from sfra.data import FeatureSet, load_data
+from sfra.release.huggingface import quiet
 from sfra.result import AuditReport
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
@@ -134,3 +139,44 @@ def test_a_state_dict_shares_its_architecture_with_a_reference_given_as_a_path(t
     own = other.encoder(images), labels
     again = audit(tmp_path / "model.pt", 3, reference=str(tmp_path / "head.npz"), reference_data=own, **settings)
     assert again.delta_rs == report.delta_rs
+
+
+@pytest.mark.parametrize("name", ["resnet18", "resnet18-small", "swin-t", "vit-b-16"])
+def test_a_network_of_the_paper_is_saved_loaded_and_audited_at_its_real_size(name: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    import_module("sfra.backbones.pretrained")
+    generator = torch.Generator().manual_seed(0)
+    images = torch.randint(0, 256, (6, 3, 32, 32), dtype=torch.uint8, generator=generator)
+    labels = torch.arange(6) % 3
+    prepare = default_preprocess(name, (3, 32, 32), mean=(0.5,), std=(0.25,))
+    assert prepare.size == input_shape(name)[1:]
+    model = build(name, classes=3, seed=0).eval()
+    folder = save_model(
+        tmp_path / "net", model, backbone=name, classes=3, preprocess=prepare, class_names=["cat", "dog", "ox"]
+    )
+    try:
+        expected = logits_of(model, prepare(images[:2]))
+        assert expected.shape == (2, 3)
+        found = load_model(folder)
+        assert found.preprocess == prepare
+        assert torch.equal(logits_of(found.model, prepare(images[:2])), expected)
+        del found, model
+        with quiet():
+            again = transformers.AutoModelForImageClassification.from_pretrained(folder)
+        torch.testing.assert_close(logits_of(again, prepare(images[:2])), expected, rtol=1e-4, atol=1e-5)
+        del again
+        report = audit(folder, "dog", data=(images, labels), cache=False, **QUICK)
+    finally:
+        shutil.rmtree(folder)
+    assert report.class_names == ["cat", "dog", "ox"]
+    assert report.forget["before"] is not None
+    assert report.model["width"] == (512 if "resnet" in name else 768)
+    assert name in report.model["source"] or "ForImageClassification" in report.model["source"]
+
+
+def logits_of(model: nn.Module, images: Tensor) -> Tensor:
+    with torch.no_grad():
+        output = model.eval()(images)
+    logits = getattr(output, "logits", output)
+    assert isinstance(logits, Tensor)
+    return logits

@@ -100,9 +100,16 @@ def test_the_small_resnet_keeps_the_full_resolution_in_its_first_stage(side: int
     assert shapes == {"layer1": (1, 64, side, side), "layer4": (1, 512, side // 8, side // 8)}
 
 
-def test_the_small_resnet_names_its_parameters_as_torchvision_does() -> None:
-    keys = set(backbones.build("resnet18-small", classes=4, seed=0).state_dict())
-    assert {"conv1.weight", "layer1.1.bn2.running_var", "layer4.0.downsample.0.weight", "fc.bias"} <= keys
+def test_the_small_resnet_names_and_orders_its_weights_as_torchvision_does() -> None:
+    norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    expected = ["conv1.weight", *(f"bn1.{part}" for part in norm)]
+    for block in (f"layer{stage}.{number}." for stage in (1, 2, 3, 4) for number in (0, 1)):
+        for layer in ("1", "2"):
+            expected += [f"{block}conv{layer}.weight", *(f"{block}bn{layer}.{part}" for part in norm)]
+        if block.endswith(".0.") and block != "layer1.0.":
+            expected += [f"{block}downsample.0.weight", *(f"{block}downsample.1.{part}" for part in norm)]
+    state = backbones.build("resnet18-small", classes=4, seed=0).state_dict()
+    assert list(state) == [*expected, "fc.weight", "fc.bias"]
 
 
 @pytest.fixture

@@ -78,7 +78,14 @@ def problem(line: str) -> str | None:
         return None
     if words[0] not in known:
         return f"no command {words[0]}"
-    options = {name for parameter in known[words[0]].params for name in parameter.opts} | {"--help"}
+    command = known[words[0]]
+    if hasattr(command, "commands"):
+        named = words[1].split("|") if len(words) > 1 else []
+        unknown = [name for name in named if name not in command.commands]
+        if unknown or len(named) != 1:
+            return f"no command {words[0]} {unknown[0]}" if unknown else None
+        command = command.commands[named[0]]
+    options = {name for parameter in command.params for name in parameter.opts} | {"--help"}
     asked = [word.split("=")[0] for word in words if word.startswith("--")]
     return next((f"no option {name}" for name in asked if name not in options), None)
 
@@ -86,6 +93,8 @@ def problem(line: str) -> str | None:
 def test_the_check_of_command_lines_would_notice_a_mistake() -> None:
     assert problem("sfra adit head.npz") == "no command adit"
     assert problem("sfra audit head.npz --forgot 3") == "no option --forgot"
+    assert problem("sfra bench rum digits") == "no command bench rum"
+    assert problem("sfra bench run digits --stroe x") == "no option --stroe"
     assert problem('sfra audit head.npz --forget 3 --fail-if "rs>0.5" --json > audit.json') is None
 
 
@@ -103,7 +112,8 @@ def test_the_documents_do_show_command_lines() -> None:
 def test_every_option_that_the_documents_name_exists() -> None:
     group = get_command(app)
     known = {name for parameter in group.params for name in parameter.opts}
-    for command in group.commands.values():  # type: ignore[attr-defined]
+    top = [*group.commands.values()]  # type: ignore[attr-defined]
+    for command in [*top, *(inner for one in top for inner in getattr(one, "commands", {}).values())]:
         known |= {name for parameter in command.params for name in parameter.opts} | {"--help"}
     others = {"--checkpoints", "--plot"}  # of benchmarks/scale.py
     for page in PAGES:

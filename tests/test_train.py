@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import copy
 import math
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import ClassVar
 
 import pytest
 import torch
 from torch import Tensor, nn
 
 from sfra.errors import InputError
-from sfra.train import Progress, TensorData, logits, seeded, shuffled, train
-from unlearning_toys import assert_weights, net, samples
+from sfra.forward import computing
+from sfra.train import Progress, TensorData, Training, logits, seeded, shuffled, train
+from unlearning_toys import assert_weights, moved, net, samples
 
 
 def predictions(model: nn.Module, images: Tensor) -> Tensor:
@@ -108,6 +111,79 @@ def test_batches_hold_every_sample_once_and_never_a_lone_last_one(count: int, si
     assert all(torch.equal(images[:, 0].long(), labels) for images, labels in batches)
 
 
+def test_batches_are_read_together_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noted(TensorData):
+        reads: ClassVar[list[int]] = []
+
+        def take(self, index: Tensor) -> Tensor:
+            self.reads.append(len(index))
+            return super().take(index)
+
+    data = Noted(torch.arange(20.0).unsqueeze(1), torch.arange(20))
+    monkeypatch.setattr("sfra.batches.CHUNK_BYTES", 1)
+    by_one = list(shuffled(data, 3, generator=torch.Generator().manual_seed(0)))
+    assert data.reads == [3, 3, 3, 3, 3, 3, 2]
+    data.reads.clear()
+    monkeypatch.setattr("sfra.batches.CHUNK_BYTES", 3 * 3 * 4)
+    together = list(shuffled(data, 3, generator=torch.Generator().manual_seed(0)))
+    assert data.reads == [3, 9, 8]
+    for (a, b), (c, d) in zip(by_one, together, strict=True):
+        assert torch.equal(a, c)
+        assert torch.equal(b, d)
+
+
+def test_half_precision_trains_and_its_logits_are_float32() -> None:
+    data = TensorData(samples(20).images.float(), samples(20).labels)
+    half, full = (
+        train(net().float(), data, epochs=5, learning_rate=0.2, batch_size=16, precision=precision)
+        for precision in ("bfloat16", "float32")
+    )
+    assert 0 < moved(half, full) < 0.1
+    assert next(half.parameters()).dtype == torch.float32
+    with computing(torch.device("cpu"), "bfloat16"):
+        rounded = logits(half, data.images)
+    exact = logits(half, data.images)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0.1, atol=0.1)
+
+
+def test_a_network_is_compiled_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[nn.Module] = []
+
+    def compile_(network: nn.Module) -> nn.Module:
+        asked.append(network)
+        return network
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    plain = train(net(), samples(), epochs=1, learning_rate=0.1)
+    assert asked == []
+    compiled = train(net(), samples(), epochs=1, learning_rate=0.1, compile=True)
+    assert len(asked) == 1
+    assert moved(compiled, plain) == 0
+
+
+def test_what_the_data_draw_is_seeded_by_the_run() -> None:
+    @dataclass(eq=False)
+    class Jittered:
+        inner: TensorData
+        generator: torch.Generator
+
+        @property
+        def labels(self) -> Tensor:
+            return self.inner.labels
+
+        def take(self, index: Tensor) -> Tensor:
+            images = self.inner.take(index)
+            return images + torch.randn(images.shape, generator=self.generator, dtype=images.dtype)
+
+    data = Jittered(samples(), torch.Generator().manual_seed(99))
+    first, again = (train(net(), data, epochs=2, learning_rate=0.1) for _ in range(2))
+    assert moved(first, again) == 0
+    assert moved(first, train(net(), data, epochs=2, learning_rate=0.1, seed=1)) > 0
+    assert moved(first, train(net(), samples(), epochs=2, learning_rate=0.1)) > 0
+
+
 def test_every_number_of_samples_trains_to_the_end_of_its_cycle() -> None:
     for per_class in (1, 2, 3):
         train(net(norm=True), samples(per_class), epochs=2, learning_rate=0.1, batch_size=7)
@@ -138,7 +214,11 @@ def test_what_cannot_be_trained_is_refused_with_the_reason() -> None:
     with pytest.raises(InputError, match=r"images and labels disagree\n  expected: 2 labels\n  got: +1"):
         TensorData(torch.zeros(2, 3), torch.zeros(1, dtype=torch.long))
     with pytest.raises(InputError, match="nothing to train on"):
+        train(net(), TensorData(torch.zeros(0, 6), torch.zeros(0, dtype=torch.long)), epochs=1, learning_rate=0.1)
+    with pytest.raises(InputError, match=r"epochs is out of range\n  expected: at least 1\n  got: +0"):
         train(net(), samples(), epochs=0, learning_rate=0.1)
+    with pytest.raises(InputError, match=r"given twice\n  expected: .*\n  got: +epochs, momentum"):
+        train(net(), samples(), training=Training(epochs=1, learning_rate=0.1), epochs=1, momentum=0.5)
     with pytest.raises(InputError, match="no parameters"):
         train(nn.Flatten(), samples(), epochs=1, learning_rate=0.1)
     with pytest.raises(InputError, match=r"training diverged\n(.*\n)+  do: +lower the learning rate"):

@@ -38,3 +38,7 @@ class SamplingError(SfraError):
 
 class MissingPackageError(SfraError, ImportError):
     """An optional package is needed for this input; the message names the extra that brings it."""
+
+
+class NotFiniteError(InputError):
+    """A model that a method or a training left with NaN or infinite weights."""

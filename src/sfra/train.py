@@ -1,24 +1,37 @@
-"""Train a classifier: labelled samples, shuffled batches, and one recipe (SGD with a one-cycle rate)."""
+"""Train a classifier: shuffled batches, one recipe, as fast as the device allows, and able to go on after a stop."""
 
 from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, NamedTuple
 
 import torch
-from jaxtyping import Float, Int
 from torch import Tensor, nn
-from torch.nn.functional import cross_entropy
-from torch.optim.lr_scheduler import OneCycleLR
 
+from sfra.batches import Samples, TensorData, batch_sizes, generators_of, shuffled
 from sfra.errors import InputError
-from sfra.types import Labels, Logits
+from sfra.forward import Images, bring_home, computing, device_of, lay_out, logits
+from sfra.resume import Moving, Resume, describe_run
+from sfra.stepper import make_stepper, step
+from sfra.training import Training, rates
 
-Images = Float[Tensor, "n ..."]
-"""Inputs of a classifier, one per sample."""
+__all__ = [
+    "Images",
+    "Progress",
+    "Samples",
+    "TensorData",
+    "Training",
+    "device_of",
+    "logits",
+    "mean_loss",
+    "seeded",
+    "shuffled",
+    "step",
+    "train",
+]
 
 
 class Progress(NamedTuple):
@@ -27,159 +40,101 @@ class Progress(NamedTuple):
     epoch: int
     epochs: int
     loss: float
-
-
-@runtime_checkable
-class Samples(Protocol):
-    """Labelled samples that are read by index, so that a data set knows exactly what was read."""
-
-    @property
-    def labels(self) -> Labels:
-        """Class of each sample; may be read at any time."""
-
-    def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
-        """Read the images at these positions."""
-
-
-@dataclass(frozen=True, eq=False)
-class TensorData:
-    """Labelled samples held in two tensors, checked on creation.
-
-    >>> data = TensorData(torch.zeros(3, 1, 8, 8), torch.tensor([0, 1, 2]))
-    >>> data.take(torch.tensor([2, 0])).shape
-    torch.Size([2, 1, 8, 8])
-    """
-
-    images: Tensor
-    """Floating point, one entry per sample along the first axis, on any device."""
-    labels: Tensor
-    """Class indices from 0, integers of shape ``[n]``, on the CPU."""
-
-    def __post_init__(self) -> None:
-        if self.labels.device.type != "cpu":
-            raise InputError("the labels are not on the CPU", got=self.labels.device, do="pass labels.cpu()")
-        integers = not (self.labels.is_floating_point() or self.labels.dtype == torch.bool)
-        if self.labels.ndim != 1 or not integers or (len(self.labels) and int(self.labels.min()) < 0):
-            got = f"{self.labels.dtype} of shape {list(self.labels.shape)}"
-            raise InputError("the labels are not class indices", expected="integers from 0, shape [n]", got=got)
-        if len(self.images) != len(self.labels):
-            raise InputError("images and labels disagree", expected=f"{len(self.images)} labels", got=len(self.labels))
-
-    def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
-        """Read the images at these positions."""
-        return self.images[index]
-
-
-def logits(model: nn.Module, images: Images) -> Logits:
-    """Return the model's logits, given as a tensor or as the ``logits`` of an output object."""
-    output = model(images)
-    found = output if isinstance(output, Tensor) else getattr(output, "logits", None)
-    if not isinstance(found, Tensor) or found.ndim != 2:
-        raise InputError(
-            "the model does not answer with logits",
-            expected="a tensor [n, C], or an object whose .logits is one",
-            got=f"{type(output).__name__} {list(found.shape) if isinstance(found, Tensor) else ''}".rstrip(),
-        )
-    return found
-
-
-def shuffled(
-    samples: Samples, size: int, *, generator: torch.Generator, device: torch.device | str = "cpu"
-) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield every sample once, in random batches of ``size``, as ``(images, labels)`` on the device.
-
-    A last batch of one sample joins the batch before it: batch normalisation cannot train on one.
-    """
-    order = torch.randperm(len(samples.labels), generator=generator)
-    for index in torch.split(order, _batch_sizes(len(order), size)):
-        yield samples.take(index).to(device), samples.labels[index].to(device)
-
-
-@contextmanager
-def seeded(seed: int, device: torch.device) -> Iterator[torch.Generator]:
-    """Seed what draws from the global generators (dropout, initialisation) and restore them afterwards.
-
-    Yields a generator of its own, seeded alike, for everything that takes one.
-    """
-    gpus = [device] if device.type == "cuda" else []
-    with torch.random.fork_rng(devices=gpus):
-        torch.default_generator.manual_seed(seed)
-        for gpu in gpus:
-            with torch.cuda.device(gpu):
-                torch.cuda.manual_seed(seed)
-        yield torch.Generator().manual_seed(seed)
-
-
-def device_of(model: nn.Module) -> torch.device:
-    """Return where the model's first parameter lives."""
-    first = next(model.parameters(), None)
-    if first is None:
-        raise InputError("the model has no parameters", expected="a classifier that can be trained")
-    return first.device
+    resumed: bool = False
+    """The epoch belongs to an earlier part of the run, from which this one goes on."""
+    note: str = ""
+    """Something worth telling, such as a slower way that had to be taken."""
 
 
 def train(
     model: nn.Module,
     data: Samples,
     *,
-    epochs: int,
-    learning_rate: float,
-    batch_size: int = 256,
-    momentum: float = 0.9,
-    weight_decay: float = 5e-4,
+    training: Training | None = None,
     seed: int = 0,
     device: torch.device | str | None = None,
+    checkpoint: Path | None = None,
+    checkpoint_seconds: float = 30.0,
     progress: Callable[[Progress], None] | None = None,
+    **settings: Any,
 ) -> nn.Module:
     """Train a copy of the model from its present weights and return it in eval mode.
 
-    SGD on the cross-entropy; the learning rate rises to ``learning_rate`` over the first 30 % of the steps
-    and anneals to almost zero (one cycle, cosine). The same model, data, settings and seed give the same
-    weights on the same kind of device; the caller's model and the global random state stay as they are.
+    The same model, data, settings and seed give the same weights on the same kind of device, also when the
+    run was stopped in between; the caller's model and the global random state stay as they are. Whatever the
+    data draw (augmentation) is seeded here too. On CUDA the step is captured as a graph where possible.
 
     Args:
         model: Any classifier; see :func:`logits` for what it may answer.
         data: Training samples.
-        epochs: Passes over the data.
-        learning_rate: The highest rate of the cycle.
-        batch_size: Samples per step.
-        momentum: Momentum of SGD.
-        weight_decay: L2 penalty, in the gradient.
-        seed: Order of the samples, and whatever the model draws itself (dropout).
+        training: The recipe.
+        seed: Order of the samples, augmentation, and whatever the model draws itself (dropout).
         device: Where to compute; by default where the model is, and the result returns there.
-        progress: Called after each epoch.
+        checkpoint: File to go on from if it exists, and to write the state of the run to. It stays at the end,
+            when it holds the finished run: delete it once the model is safe.
+        checkpoint_seconds: How long to train between two writes; a stop loses at most that, and an epoch.
+        progress: Called after each epoch; first for those of an earlier part of the run, marked ``resumed``.
+        **settings: Fields of :class:`Training`, in place of ``training``.
+
+    >>> data = TensorData(torch.eye(4), torch.arange(4))
+    >>> trained = train(nn.Linear(4, 4), data, epochs=20, learning_rate=1.0, weight_decay=0.0)
+    >>> logits(trained, data.images).argmax(1).tolist()
+    [0, 1, 2, 3]
     """
+    recipe = _recipe(training, settings)
     home = device_of(model)
     place = torch.device(device) if device is not None else home
-    if len(data.labels) == 0 or epochs < 1 or batch_size < 1:
-        got = f"{len(data.labels)} samples, {epochs} epochs, batches of {batch_size}"
-        raise InputError("there is nothing to train on", expected="at least 1 of each", got=got)
-    student = copy.deepcopy(model).to(place).train()
-    optimizer = torch.optim.SGD(student.parameters(), lr=learning_rate, momentum=momentum, weight_decay=weight_decay)
-    with seeded(seed, place) as generator:
-        cycle = OneCycleLR(
-            optimizer,
-            max_lr=learning_rate,
-            total_steps=epochs * len(_batch_sizes(len(data.labels), batch_size)),
-            cycle_momentum=False,
-        )
-        for epoch in range(1, epochs + 1):
-            losses = []
-            for images, labels in shuffled(data, batch_size, generator=generator, device=place):
-                losses.append(step(optimizer, cross_entropy(logits(student, images), labels)))
-                cycle.step()
-            done = Progress(epoch, epochs, mean_loss(losses, epoch))
-            if progress is not None:
-                progress(done)
-    return student.to(home).eval()
+    if len(data.labels) == 0:
+        raise InputError("there is nothing to train on", expected="at least 1 sample", got=0)
+    with seeded(seed, place, data) as order, computing(place, recipe.precision):
+        resume = None
+        if checkpoint is not None:
+            resume = Resume(checkpoint, describe_run(model, data, recipe, seed, place), seconds=checkpoint_seconds)
+            _seed(generators_of(data), seed)  # the description has drawn from them
+        student = lay_out(copy.deepcopy(model), place, channels_last=recipe.channels_last).train()
+        _run(student, data, recipe, order, place, resume, progress or (lambda done: None))
+    return bring_home(student, home)
 
 
-def step(optimizer: torch.optim.Optimizer, loss: Float[Tensor, ""]) -> Float[Tensor, ""]:
-    """Take one descent step on a loss and return its value, detached."""
-    optimizer.zero_grad(set_to_none=True)
-    loss.backward()  # type: ignore[no-untyped-call]
-    optimizer.step()
-    return loss.detach()
+def _run(
+    student: nn.Module,
+    data: Samples,
+    recipe: Training,
+    order: torch.Generator,
+    place: torch.device,
+    resume: Resume | None,
+    tell: Callable[[Progress], None],
+) -> None:
+    """Train the student in place, from the state of an earlier part of the run if there is one."""
+    stepper = make_stepper(student, recipe, place)
+    generators = [order, *_global_generators(place), *generators_of(data)]
+    moving = Moving(student=student, optimizer=stepper.optimizer, generators=generators)
+    losses = resume.load(moving) if resume is not None else []
+    for epoch, loss in enumerate(losses, 1):
+        tell(Progress(epoch, recipe.epochs, loss, resumed=True))
+    steps = len(batch_sizes(len(data.labels), recipe.batch_size))
+    schedule = rates(recipe, steps)
+    for epoch in range(len(losses), recipe.epochs):
+        batches = shuffled(data, recipe.batch_size, generator=order, device=place)
+        plan = zip(schedule[epoch * steps :], batches, strict=False)
+        losses.append(mean_loss([stepper(images, labels, rate) for rate, (images, labels) in plan], epoch + 1))
+        if resume is not None:
+            resume.save(moving, losses, last=epoch + 1 == recipe.epochs)
+        note, stepper.note = stepper.note, ""
+        tell(Progress(epoch + 1, recipe.epochs, losses[-1], note=note))
+
+
+@contextmanager
+def seeded(seed: int, device: torch.device, *data: Samples) -> Iterator[torch.Generator]:
+    """Seed what draws from the global generators (dropout, initialisation) and restore them afterwards.
+
+    The data's own generators are seeded too. Yields a generator, seeded alike, for everything that takes one.
+    """
+    gpus = [device] if device.type == "cuda" else []
+    with torch.random.fork_rng(devices=gpus):
+        own = torch.Generator()
+        _seed([own, *_global_generators(device), *(found for part in data for found in generators_of(part))], seed)
+        yield own
 
 
 def mean_loss(losses: list[Tensor], epoch: int) -> float:
@@ -195,9 +150,25 @@ def mean_loss(losses: list[Tensor], epoch: int) -> float:
     return mean
 
 
-def _batch_sizes(samples: int, size: int) -> list[int]:
-    """Divide samples into batches; a lone last one joins its neighbour."""
-    whole, rest = divmod(samples, size)
-    if rest == 1 and whole:
-        return [size] * (whole - 1) + [size + 1]
-    return [size] * whole + [rest] * (rest > 0)
+def _recipe(training: Training | None, settings: dict[str, Any]) -> Training:
+    if training is None:
+        return Training(**settings)
+    if settings:
+        raise InputError(
+            "the training is given twice", expected="training, or its fields by name", got=", ".join(settings)
+        )
+    return training
+
+
+def _global_generators(device: torch.device) -> list[torch.Generator]:
+    """Return the generators that layers draw from."""
+    if device.type != "cuda":
+        return [torch.default_generator]
+    torch.cuda.init()  # type: ignore[no-untyped-call] # before that, there are none
+    place = torch.cuda.current_device() if device.index is None else device.index
+    return [torch.default_generator, torch.cuda.default_generators[place]]
+
+
+def _seed(generators: list[torch.Generator], seed: int) -> None:
+    for generator in generators:
+        generator.manual_seed(seed)

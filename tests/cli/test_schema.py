@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib.resources import files as resources
 from pathlib import Path
 from typing import Any
@@ -149,10 +149,18 @@ def test_every_verdict_is_documented() -> None:
     assert all(f"`{verdict}`" in text for verdict in VERDICTS)
 
 
+def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
+    """List the commands, those of a group by their full name."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from commands(command, f"{prefix}{name} ")
+        else:
+            yield f"{prefix}{name}", command
+
+
 def test_the_commands_and_their_options_are_documented_and_no_others() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    group: Any = typer.main.get_command(app)
-    for name, command in group.commands.items():
+    for name, command in commands(typer.main.get_command(app)):
         body = re.search(rf"^## `sfra {name}`(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
         assert body is not None, name
         options = {option for param in command.params for option in param.opts if option.startswith("--")}

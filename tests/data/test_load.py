@@ -26,7 +26,7 @@ def test_a_name_cannot_be_registered_twice() -> None:
     assert datasets() == before
 
 
-@pytest.mark.parametrize("spec", ["cifar11", "missing/folder", "notes.txt", Path("digits")])
+@pytest.mark.parametrize("spec", ["cifar11", "./missing/folder", "notes.txt", Path("digits")])
 def test_an_unknown_name_is_answered_with_what_is_known(spec: str | Path, tmp_path: Path, monkeypatch: Any) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError) as caught:
@@ -57,6 +57,7 @@ def test_a_single_set_is_never_handed_out_as_training_data() -> None:
 
 
 def test_loading_the_package_imports_no_optional_package() -> None:
-    script = "import sys, sfra.data; print([m for m in ('PIL', 'sklearn', 'transformers') if m in sys.modules])"
+    optional = ("PIL", "sklearn", "transformers", "pyarrow", "huggingface_hub")
+    script = f"import sys, sfra.data; print([m for m in {optional} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

@@ -1,4 +1,4 @@
-"""What every registered method keeps to, whatever its maths."""
+"""What every registered method keeps to, whatever its maths; plug-ins that are installed included."""
 
 from __future__ import annotations
 
@@ -6,16 +6,25 @@ import copy
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
 from sfra import unlearn
 from sfra.train import Progress
+from sfra.unlearn import base, prepare
 from unlearning_toys import moved, net, samples
 
 FORGET = [(3,), (1, 3)]
-SMALL: dict[str, dict[str, Any]] = {"learn-to-unlearn": {"iterations": 3}}
+SMALL: dict[str, dict[str, Any]] = {"learn-to-unlearn": {"iterations": 3, "importance_weight": 0.1}}
+NAMES = unlearn.names()
+DESCENDING = [name for name in NAMES if issubclass(unlearn.get(name), unlearn.StepMethod)]  # type: ignore[arg-type]
+OWN = [name for name in NAMES if unlearn.get(name).__module__.startswith("sfra.")]
+
+one_or_two = pytest.mark.parametrize("forget", FORGET, ids=["one class", "two classes"])
+with_and_without_norm = pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch-norm"])
+every_method = pytest.mark.parametrize("name", NAMES)
 
 
 def small(name: str, **settings: Any) -> unlearn.UnlearningMethod:
@@ -42,9 +51,9 @@ def guarded(*forbidden: int) -> Guarded:
     return guard
 
 
-@pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch-norm"])
-@pytest.mark.parametrize("forget", FORGET, ids=["one class", "two classes"])
-@pytest.mark.parametrize("name", unlearn.names())
+@with_and_without_norm
+@one_or_two
+@every_method
 def test_the_callers_model_stays_bit_identical_and_a_new_one_comes_back(
     name: str, forget: tuple[int, ...], norm: bool
 ) -> None:
@@ -63,17 +72,56 @@ def test_the_callers_model_stays_bit_identical_and_a_new_one_comes_back(
     assert unlearn.get(name)(**result.settings) == small(name)
 
 
-@pytest.mark.parametrize("name", unlearn.names())
-def test_the_seed_alone_decides_and_the_global_random_state_is_not_touched(name: str) -> None:
+@with_and_without_norm
+@one_or_two
+@every_method
+def test_the_original_that_a_method_learns_from_never_moves(
+    name: str, forget: tuple[int, ...], norm: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tasks: list[unlearn.Task] = []
+    opened = prepare.open_task
+
+    def open_and_note(*arguments: Any, **settings: Any) -> unlearn.Task:
+        tasks.append(opened(*arguments, **settings))
+        return tasks[-1]
+
+    monkeypatch.setattr(base, "open_task", open_and_note)
+    model = net(norm=norm, dropout=True).train()
+    small(name)(model, samples(), forget, validation=samples(seed=1))
+    (task,) = tasks
+    start = model.state_dict()
+    assert all(torch.equal(value, start[key]) for key, value in task.original.state_dict().items())
+    assert not any(module.training for module in task.original.modules())
+    assert not any(weight.requires_grad or weight.grad is not None for weight in task.original.parameters())
+
+
+@every_method
+def test_the_mode_of_the_callers_model_makes_no_difference(name: str) -> None:
     model = net(norm=True, dropout=True)
-    state = torch.get_rng_state()
-    runs = [small(name)(model, samples(), (3,), seed=seed).model for seed in (1, 1, 2)]
+    training, evaluating = (small(name)(model.train(mode), samples(), (1, 3)).model for mode in (True, False))
+    assert moved(training, evaluating) == 0
+
+
+@one_or_two
+@every_method
+def test_the_seed_alone_decides_and_the_global_random_states_are_not_touched(
+    name: str, forget: tuple[int, ...]
+) -> None:
+    model = net(norm=True, dropout=True)
+    state, other = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
+    runs = []
+    for seed in (1, 1, 2):
+        runs.append(small(name)(model, samples(), forget, seed=seed).model)
+        torch.rand(3)  # the state before a run must not matter
+    torch.set_rng_state(state)
+    small(name)(model, samples(), forget)
     assert torch.equal(torch.get_rng_state(), state)
+    assert repr(np.random.get_state()) == other  # noqa: NPY002
     assert all(torch.equal(a, b) for a, b in zip(*(run.state_dict().values() for run in runs[:2]), strict=True))
     assert moved(runs[0], runs[2]) > 0
 
 
-@pytest.mark.parametrize("name", unlearn.names())
+@every_method
 def test_a_method_reads_only_the_training_data_that_it_declares(name: str) -> None:
     parts = {"forget": (1, 3), "retain": (0, 2, 4)}
     needs = unlearn.describe(name).needs
@@ -85,7 +133,7 @@ def test_a_method_reads_only_the_training_data_that_it_declares(name: str) -> No
 
 
 def test_what_each_method_reads_is_what_its_definition_says() -> None:
-    reads = {name: unlearn.describe(name).needs for name in unlearn.names()}
+    reads = {name: unlearn.describe(name).needs for name in OWN}
     retain_only = {"retrained", "finetune"}
     forget_only = {"negative-gradient", "random-label", "boundary-shrink", "learn-to-unlearn", "delete"}
     assert {name for name, needs in reads.items() if needs == ("retain",)} == retain_only
@@ -93,8 +141,9 @@ def test_what_each_method_reads_is_what_its_definition_says() -> None:
     assert set(reads) - retain_only - forget_only == {"negative-gradient-plus", "scrub", "bad-teacher", "salun"}
 
 
-@pytest.mark.parametrize("name", unlearn.names())
-def test_logits_inside_an_output_object_give_the_same_model(name: str) -> None:
+@one_or_two
+@every_method
+def test_logits_inside_an_output_object_give_the_same_model(name: str, forget: tuple[int, ...]) -> None:
     class Wrapped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -103,12 +152,12 @@ def test_logits_inside_an_output_object_give_the_same_model(name: str) -> None:
         def forward(self, images: Tensor) -> SimpleNamespace:
             return SimpleNamespace(logits=self.inner(images))
 
-    plain = small(name)(net(norm=True), samples(), (3,)).model.state_dict()
-    wrapped = small(name)(Wrapped(), samples(), (3,)).model.state_dict()
+    plain = small(name)(net(norm=True), samples(), forget).model.state_dict()
+    wrapped = small(name)(Wrapped(), samples(), forget).model.state_dict()
     assert all(torch.equal(wrapped[f"inner.{key}"], value) for key, value in plain.items())
 
 
-@pytest.mark.parametrize("name", unlearn.names())
+@every_method
 def test_progress_counts_the_epochs_and_the_history_agrees(name: str) -> None:
     seen: list[Progress] = []
     result = small(name)(net(), samples(), (3,), progress=seen.append)
@@ -118,19 +167,21 @@ def test_progress_counts_the_epochs_and_the_history_agrees(name: str) -> None:
     assert result.quality is None
 
 
-@pytest.mark.parametrize("name", [n for n in unlearn.names() if n != "retrained"])
-def test_frozen_weights_stay_and_frozen_statistics_stay_if_asked(name: str) -> None:
+@one_or_two
+@pytest.mark.parametrize("name", DESCENDING)
+def test_frozen_weights_stay_and_frozen_statistics_stay_if_asked(name: str, forget: tuple[int, ...]) -> None:
     model = net(norm=True)
     model[0].requires_grad_(False)
-    result = small(name, freeze_batch_norm=True)(model, samples(), (3,)).model.state_dict()
-    control = small(name)(model, samples(), (3,)).model.state_dict()
+    result = small(name, freeze_batch_norm=True)(model, samples(), forget).model.state_dict()
+    control = small(name)(model, samples(), forget).model.state_dict()
     start = model.state_dict()
     assert torch.equal(result["0.weight"], start["0.weight"])
+    assert not torch.equal(result["3.weight"], start["3.weight"])
     assert torch.equal(result["1.running_mean"], start["1.running_mean"])
     assert not torch.equal(control["1.running_mean"], start["1.running_mean"])
 
 
-@pytest.mark.parametrize("name", unlearn.names())
+@every_method
 def test_a_method_describes_itself_with_its_published_settings(name: str) -> None:
     about = unlearn.describe(name)
     assert about.name == name

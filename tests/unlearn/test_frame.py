@@ -100,6 +100,37 @@ def test_choose_keeps_the_recipe_of_best_aus_and_the_first_of_equals(original: n
         unlearn.choose([], original, samples(), (3,), validation=validation)
 
 
+def test_choose_leaves_out_what_diverges_and_says_so(original: nn.Module) -> None:
+    validation, good, wild = samples(20, seed=1), Bias(), unlearn.NegativeGradient(learning_rate=1e300)
+    with pytest.warns(
+        RuntimeWarning, match=r"left out, the training diverged: negative-gradient \{'epochs': 5, "
+    ) as said:
+        result = unlearn.choose([wild, good], original, samples(), (3,), validation=validation)
+    assert (result.method, len(said)) == ("bias", 1)
+    with (
+        pytest.warns(RuntimeWarning, match="left out"),
+        pytest.raises(InputError, match=r"every candidate diverged\n(.*\n)+  do: +lower the learning rates"),
+    ):
+        unlearn.choose([wild], original, samples(), (3,), validation=validation)
+    with pytest.raises(InputError, match="a forget class has no training samples"):
+        unlearn.choose([unlearn.Delete()], original, samples(), (9,), validation=validation)
+
+
+def test_a_method_is_handed_nothing_that_it_did_not_ask_for(original: nn.Module) -> None:
+    handed: list[tuple[int, int]] = []
+
+    @dataclass(frozen=True, kw_only=True)
+    class Asks(Bias):
+        def plan(self, task: Task) -> Callable[[int], Iterator[Tensor]]:
+            handed.append((len(task.forget), len(task.retain)))
+            return super().plan(task)
+
+    for needs in (("forget",), ("retain",), ("forget", "retain")):
+        Asks.needs = needs
+        Asks(epochs=1)(original, samples(), (1, 3))
+    assert handed == [(12, 0), (0, 18), (12, 18)]
+
+
 def test_retrained_starts_every_layer_anew_and_owes_nothing_to_the_original() -> None:
     recipe = unlearn.Retrained(epochs=1, learning_rate=1e-12, weight_decay=0.0, batch_size=8)
     model, other = net(norm=True), net(norm=True, seed=5)

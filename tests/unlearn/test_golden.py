@@ -53,6 +53,33 @@ def test_finetune_descends_the_cross_entropy_of_the_retain_data() -> None:
     assert_weights(once("finetune", model, data, (1, 3)), descend(model, ce(model(x), y), RATE))
 
 
+def test_momentum_carries_the_last_step_on_and_weight_decay_pulls_to_zero() -> None:
+    model, data, decay = net(), samples(), 0.1
+    x, y = only(data, *KEPT)
+    first = loaded(net(), descend(model, ce(model(x), y), RATE, decay))
+    free = descend(first, ce(first(x), y), RATE, decay)
+    start, middle = dict(model.named_parameters()), dict(first.named_parameters())
+    expected = {name: free[name] + 0.6 * (middle[name] - start[name]).detach() for name in free}
+    result = once("finetune", model, data, (1, 3), epochs=2, momentum=0.6, weight_decay=decay)
+    assert_weights(result, expected)
+
+
+def test_adam_steps_by_the_sign_of_the_slope_with_its_decay() -> None:
+    """The first step of Adam is ``rate · g / (|g| + 1e-8)`` with g the slope plus the decay's share."""
+    model, data, decay = net(), samples(), 0.7
+    x, y = only(data, *KEPT)
+    slopes = {
+        n: start - end
+        for (n, start), end in zip(
+            model.named_parameters(), descend(model, ce(model(x), y), 1.0, decay).values(), strict=True
+        )
+    }
+    expected = {n: (w - RATE * slopes[n] / (slopes[n].abs() + 1e-8)).detach() for n, w in model.named_parameters()}
+    plain = descend(model, ce(model(x), y), 1.0)
+    assert any(((w - plain[n]) * slopes[n] < 0).any() for n, w in model.named_parameters())
+    assert_weights(once("finetune", model, data, (1, 3), optimizer="adam", weight_decay=decay), expected)
+
+
 def test_negative_gradient_ascends_the_cross_entropy_of_the_forget_data() -> None:
     model, data = net(), samples()
     x, y = only(data, 1, 3)
@@ -87,6 +114,22 @@ def test_random_label_descends_on_the_forget_data_under_the_drawn_labels(fixed_l
     assert_weights(result, descend(model, ce(model(x), torch.tensor(fixed_labels)), RATE))
 
 
+@pytest.mark.parametrize(("name", "draws"), [("random-label", 1), ("salun", 3)])
+def test_random_labels_are_drawn_once_by_random_label_and_anew_each_epoch_by_salun(
+    name: str, draws: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counts: list[int] = []
+    draw = Task.random_retain_labels
+
+    def counted(task: Task, count: int) -> Tensor:
+        counts.append(count)
+        return draw(task, count)
+
+    monkeypatch.setattr(Task, "random_retain_labels", counted)
+    once(name, net(), samples(), (1, 3), epochs=3, batch_size=4)
+    assert counts == [12] * draws
+
+
 def test_delete_distils_the_original_with_every_forget_class_struck_out() -> None:
     model, data = net(), samples()
     x, _ = only(data, 1, 3)
@@ -110,12 +153,27 @@ def test_delete_keeps_the_original_as_its_target_after_the_student_has_moved() -
 
 @pytest.mark.parametrize("temperature", [1.0, 3.0])
 def test_bad_teacher_distils_ignorance_on_forget_and_the_original_on_retain_data(temperature: float) -> None:
+    """Two steps: at the second the student is no longer the original, which stays the teacher."""
     model, ignorant, data = net(), net(seed=9), samples()
     gone = torch.isin(data.labels, torch.tensor([1, 3])).unsqueeze(1)
-    teacher = torch.where(gone, ignorant(data.images), model(data.images)).detach()
-    loss = temperature**2 * kl(softmax(teacher / temperature), softmax(model(data.images) / temperature))
+    teacher = softmax(torch.where(gone, ignorant(data.images), model(data.images)).detach() / temperature)
+
+    def loss(student: nn.Module) -> Tensor:
+        return temperature**2 * kl(teacher, softmax(student(data.images) / temperature))
+
+    first = loaded(net(), descend(model, loss(model), RATE))
     settings = {"rebuild": lambda seed: copy.deepcopy(ignorant), "retain_share": 1.0, "temperature": temperature}
-    assert_weights(once("bad-teacher", model, data, (1, 3), **settings), descend(model, loss, RATE))
+    result = once("bad-teacher", model, data, (1, 3), epochs=2, **settings)
+    assert_weights(result, descend(first, loss(first), RATE))
+
+
+def test_bad_teachers_ignorance_is_asked_in_eval_mode() -> None:
+    model, data = net(), samples()
+    moods: list[bool] = []
+    ignorant = net(seed=9)
+    ignorant[1].register_forward_hook(lambda module, *_: moods.append(module.training))
+    once("bad-teacher", model, data, (1, 3), rebuild=lambda seed: ignorant)
+    assert moods == [False]
 
 
 def test_bad_teacher_reads_the_share_of_the_retain_data_it_is_told_to() -> None:
@@ -145,7 +203,22 @@ def test_scrub_leaves_the_teacher_on_forget_data_then_returns_to_it_on_retain_da
     assert_weights(once("scrub", model, data, (1, 3), **settings), end)
 
 
-def test_scrub_stops_its_passes_over_forget_data_after_max_epochs() -> None:
+def test_scrub_passes_over_forget_data_in_its_first_epochs_only_and_before_the_retain_data() -> None:
+    order: list[str] = []
+
+    class Watched(unlearn.TensorData):
+        def take(self, index: Tensor) -> Tensor:
+            order.extend("F" if int(label) in (1, 3) else "R" for label in self.labels[index])
+            return super().take(index)
+
+    data = samples()
+    watched = Watched(data.images, data.labels)
+    once("scrub", net(), watched, (1, 3), max_epochs=2, epochs=4, batch_size=6)
+    both, rest = "F" * 12 + "R" * 18, "R" * 18
+    assert "".join(order[1:]) == both + both + rest + rest
+
+
+def test_scrub_makes_no_pass_over_forget_data_if_told_so() -> None:
     model, data = net(), samples()
     x, y = only(data, *KEPT)
     result = once("scrub", model, data, (1, 3), alpha=0.0, gamma=1.0, max_epochs=0)
@@ -199,8 +272,9 @@ def test_salun_never_moves_a_masked_out_weight_nor_its_momentum(
                 assert value[masks[name]].all()
 
 
-def test_boundary_shrink_descends_towards_the_nearest_retained_class() -> None:
-    model, data, bound = net(seed=3), samples(), 0.7
+def test_boundary_shrink_descends_towards_the_nearest_retained_class_of_the_original() -> None:
+    """Two steps: at the second the student would name other neighbours, but the original is asked."""
+    model, data, bound, rate = net(seed=3), samples(), 0.7, 3.0
     x, y = only(data, 1, 3)
     targets = []
     for image, label in zip(x, y, strict=True):
@@ -209,14 +283,17 @@ def test_boundary_shrink_descends_towards_the_nearest_retained_class() -> None:
         answer = model(image[None] + bound * slope.sign())[0].detach()
         targets.append(max(KEPT, key=lambda k: answer[k].item()))
     assert len(set(targets)) > 1
-    result = once("boundary-shrink", model, data, (1, 3), bound=bound)
-    assert_weights(result, descend(model, ce(model(x), torch.tensor(targets)), RATE))
+    first = loaded(net(), descend(model, ce(model(x), torch.tensor(targets)), rate))
+    assert first(x)[:, list(KEPT)].argmax(1).tolist() != [KEPT.index(k) for k in targets]
+    result = once("boundary-shrink", model, data, (1, 3), bound=bound, epochs=2, learning_rate=rate)
+    assert_weights(result, descend(first, ce(first(x), torch.tensor(targets)), rate))
 
 
 def test_learn_to_unlearn_ascends_on_forget_data_and_descends_on_its_imitations(fixed_labels: list[int]) -> None:
+    """Two steps, on imitations of the original that are made once."""
     model, data = net(), samples()
     attack: dict[str, Any] = {"radius": 0.5, "step_size": 0.2, "iterations": 5}
-    result = once("learn-to-unlearn", model, data, (1, 3), adversarial_weight=0.3, **attack)
+    result = once("learn-to-unlearn", model, data, (1, 3), adversarial_weight=0.3, epochs=2, **attack)
     x, y = only(data, 1, 3)
     twins = []
     for image, target in zip(x, fixed_labels, strict=True):
@@ -228,8 +305,12 @@ def test_learn_to_unlearn_ascends_on_forget_data_and_descends_on_its_imitations(
             length = shift.square().sum().sqrt()
             twin = image + (shift if length <= 0.5 else shift * 0.5 / length)
         twins.append(twin.detach())
-    loss = -ce(model(x), y) + 0.3 * ce(model(torch.stack(twins)), torch.tensor(fixed_labels))
-    assert_weights(result, descend(model, loss, RATE))
+
+    def loss(student: nn.Module) -> Tensor:
+        return -ce(student(x), y) + 0.3 * ce(student(torch.stack(twins)), torch.tensor(fixed_labels))
+
+    first = loaded(net(), descend(model, loss(model), RATE))
+    assert_weights(result, descend(first, loss(first), RATE))
 
 
 def test_learn_to_unlearn_is_pulled_back_most_where_the_forget_data_matter_least(
@@ -249,3 +330,35 @@ def test_learn_to_unlearn_is_pulled_back_most_where_the_forget_data_matter_least
     expected = {n: free[n] - RATE * rho * omega[n] * (first[n] - start[n].detach()) for n in names}
     settings = {"adversarial_weight": 0.0, "iterations": 0, "importance_weight": rho, "epochs": 2}
     assert_weights(once("learn-to-unlearn", model, data, (1, 3), **settings), expected)
+
+
+@pytest.mark.parametrize(
+    ("name", "steps"),
+    [
+        ("bad-teacher", 8),
+        ("boundary-shrink", 3),
+        ("delete", 3),
+        ("finetune", 5),
+        ("learn-to-unlearn", 3),
+        ("negative-gradient", 3),
+        ("negative-gradient-plus", 5),
+        ("random-label", 3),
+        ("salun", 8),
+        ("scrub", 3 + 5),
+    ],
+)
+def test_an_epoch_takes_a_step_for_every_batch(name: str, steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Batches of 4 make 3 of the 12 forget samples, 5 of the 18 retain samples and 8 of both together."""
+    made: list[torch.optim.Optimizer] = []
+    taken: list[str] = []
+    make = unlearn.StepMethod._make_optimizer
+
+    def spy(method: unlearn.StepMethod, student: nn.Module) -> torch.optim.Optimizer:
+        made.append(make(method, student))
+        made[-1].register_step_post_hook(lambda *_: taken.append("step"))
+        return made[-1]
+
+    monkeypatch.setattr(unlearn.StepMethod, "_make_optimizer", spy)
+    share = {"retain_share": 1.0} if name == "bad-teacher" else {}
+    once(name, net(), samples(), (1, 3), batch_size=4, **share)
+    assert len(taken) == steps

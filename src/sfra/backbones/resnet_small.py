@@ -67,7 +67,12 @@ class SmallImageResNet18(nn.Module):
         return logits
 
 
-@backbone("resnet18-small", "ResNet-18 for images of 32x32 or 64x64 (3x3 stem), 512 features", shape=(3, 32, 32))
+@backbone(
+    "resnet18-small",
+    "ResNet-18 for images of 32x32 or 64x64 (3x3 stem), 512 features",
+    shape=(3, 32, 32),
+    any_size=True,
+)
 def resnet18_small(classes: int) -> nn.Module:
     """Build the usual ResNet-18 for CIFAR and TinyImageNet."""
     return SmallImageResNet18(classes)

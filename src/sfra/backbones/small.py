@@ -26,7 +26,9 @@ class SmallClassifier(nn.Module):
         return logits
 
 
-@backbone("small-cnn", "3 convolutions with batch norm, 24 thousand weights, 64 features", shape=(1, 8, 8))
+@backbone(
+    "small-cnn", "3 convolutions with batch norm, 24 thousand weights, 64 features", shape=(1, 8, 8), any_size=True
+)
 def small_cnn(classes: int) -> nn.Module:
     """Build three 3×3 convolutions, one pooling between them, then the mean over the positions."""
     encoder = nn.Sequential(

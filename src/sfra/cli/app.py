@@ -8,9 +8,12 @@ import typer
 
 from sfra._version import __version__
 from sfra.cli.audit import audit
+from sfra.cli.bench import bench
 from sfra.cli.command import Command
 from sfra.cli.demo import demo
 from sfra.cli.list import list_
+from sfra.cli.train import train
+from sfra.cli.unlearn import unlearn
 
 EPILOG = "Exit codes: 0 done, 1 a --fail-if gate failed, 2 something to fix (the message says what)."
 
@@ -22,7 +25,10 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: as readable, and rich need not be imported for it
 )
 app.command("audit", cls=Command)(audit)
+app.add_typer(bench, name="bench")
 app.command("demo", cls=Command)(demo)
+app.command("train", cls=Command)(train)
+app.command("unlearn", cls=Command)(unlearn)
 app.command("list", cls=Command)(list_)
 
 

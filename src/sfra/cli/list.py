@@ -53,6 +53,17 @@ def _methods() -> dict[str, str]:
     return {name: _sentence(unlearn.describe(name).summary) for name in unlearn.names()}
 
 
+def _protocols() -> dict[str, str]:
+    protocol = import_module("sfra.bench.protocol")
+    return {name: protocol.describe_protocol(name) for name in protocol.protocol_names()}
+
+
+def _recipes() -> dict[str, str]:
+    recipes = import_module("sfra.recipes")
+    found = {name: recipes.load(name) for name in recipes.names()}
+    return {name: f"{one.backbone} on {one.dataset}" for name, one in found.items()}
+
+
 def _findings() -> dict[str, str]:
     """Describe every finding by the first line of its rule's documentation."""
     findings = import_module("sfra.findings")
@@ -73,6 +84,8 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
     "findings": ("what an audit may say about its own score", _findings),
     "methods": ("unlearning methods", _methods),
     "proposals": ("distributions that probes are drawn from (--proposal)", lambda: _registry("sfra.probes.proposals")),
+    "protocols": ("benchmarks that can be run by name (sfra bench run)", _protocols),
+    "recipes": ("how a backbone is trained on a data set and made to forget (--recipe)", _recipes),
     "rules": ("which epoch of the relearning counts", lambda: RULES),
     "scales": ("at which scale the head is audited (--scale)", lambda: SCALES),
     "scores": ("scores that rank the probes (--score)", lambda: _registry("sfra.probes.scores")),

@@ -12,6 +12,8 @@ _what = partial(typer.Option, rich_help_panel="What is audited")
 _how = partial(typer.Option, rich_help_panel="How it is audited")
 _run = partial(typer.Option, rich_help_panel="How it is run")
 _end = partial(typer.Option, rich_help_panel="What becomes of the result")
+_made = partial(typer.Option, rich_help_panel="What is made")
+_way = partial(typer.Option, rich_help_panel="How it is made")
 
 Model = Annotated[
     str,
@@ -100,4 +102,75 @@ Json = Annotated[bool, _end("--json", help="Print the result as JSON on stdout, 
 FailIf = Annotated[
     list[str] | None,
     _end(metavar="EXPR", help='Exit with 1 if this holds, for example "delta_rs>0.1"; may be repeated.'),
+]
+
+Original = Annotated[
+    Path,
+    typer.Argument(
+        metavar="MODEL",
+        help="The original: a model directory, such as sfra train writes.",
+        rich_help_panel="What is made",
+        show_default=False,
+    ),
+]
+Images = Annotated[
+    str,
+    _made(
+        "--data",
+        metavar="DATA",
+        help="Images to train on: a name (sfra list datasets), or a folder with train and validation.",
+        show_default=False,
+    ),
+]
+Backbone = Annotated[str, _made(metavar="NAME", help="Architecture (sfra list backbones).", show_default=False)]
+Without = Annotated[
+    list[str] | None,
+    _made(
+        metavar="CLASS",
+        help="Leave this class out, to make a reference; by name or index, several with commas.",
+        show_default="an original, with every class",
+    ),
+]
+Forgotten = Annotated[
+    list[str],
+    _made(
+        "--forget",
+        metavar="CLASS",
+        help="Class to forget, by name or index; several with commas, or repeat the option.",
+        show_default=False,
+    ),
+]
+Method = Annotated[
+    str,
+    _made(metavar="NAME", help="Unlearning method (sfra list methods), or package.module:Class.", show_default=False),
+]
+Folder = Annotated[Path, _end("--out", metavar="DIR", help="Model directory to write.", show_default=False)]
+
+Recipe = Annotated[
+    str | None,
+    _way(metavar="NAME", help="Recipe: a name or a .toml file.", show_default="that of the data and the backbone"),
+]
+TrainingEpochs = Annotated[
+    int | None, _way("--epochs", metavar="N", help="Passes over the data.", show_default="as in the recipe")
+]
+LearningRate = Annotated[
+    float | None, _way(metavar="RATE", help="Highest learning rate.", show_default="as in the recipe")
+]
+BatchSize = Annotated[int | None, _way(metavar="N", help="Samples per step.", show_default="as in the recipe")]
+Pretrained = Annotated[
+    str | None,
+    _way(metavar="MODEL", help="Start from this model directory or hub id.", show_default="as in the recipe"),
+]
+Compile = Annotated[bool, _way("--compile", help="Compile the network first; pays off in long runs on CUDA.")]
+Set = Annotated[
+    list[str] | None,
+    _way(
+        "--set",
+        metavar="NAME=VALUE",
+        help="A setting of the method, such as learning_rate=1e-3; may be repeated.",
+        show_default="as in the recipe, else as published",
+    ),
+]
+MakingSeed = Annotated[
+    int, _run("--seed", metavar="N", help="Equal seeds give equal models on the same kind of device.")
 ]

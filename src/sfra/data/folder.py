@@ -7,30 +7,30 @@ together, so that a class missing from one split does not move the others.
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
 import itertools
 import os
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torch import Tensor
 
+from sfra.data.decode import GREY, Mode, Source, common_size, decode, decode_stack, head_of, threads
+from sfra.data.decoded import MappedPixels, decode_once
 from sfra.data.registry import Split
 from sfra.data.sets import ImageSet, Pixels
-from sfra.errors import InputError, MissingPackageError
+from sfra.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm")
 """Files that count as images, in upper or lower case."""
 
-FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM")
-"""Decoders that may be used, whatever a file's name says."""
+LIMIT = 8 * 2**30
+"""Bytes of pixels beyond which a set is decoded batch by batch, again each time."""
 
 FOLDERS: dict[Split, tuple[str, ...]] = {
     "train": ("train",),
@@ -39,61 +39,92 @@ FOLDERS: dict[Split, tuple[str, ...]] = {
 }
 """Names of the sub-folder that holds a split."""
 
-GREY = ("1", "L", "LA")
-DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
-
-Mode = Literal["L", "RGB"]
-"""Grey or colour, the same for all images of a set."""
-
 
 @dataclass(frozen=True, eq=False)
 class FilePixels(Pixels):
-    """Image files, decoded in threads, one batch at a time."""
+    """Encoded images, decoded in threads, one batch at a time."""
 
-    paths: tuple[Path, ...]
+    sources: tuple[Source, ...]
+    """Files, or the bytes of such."""
     mode: Mode
+    """Grey or colour."""
 
     def __len__(self) -> int:
-        return len(self.paths)
+        return len(self.sources)
 
     def blocks(self, start: int, stop: int) -> list[Tensor]:
         """Decode some files; neighbours of equal size share a stack."""
-        with _threads() as threads:
-            images = list(threads.map(partial(_decode, mode=self.mode), self.paths[start:stop]))
-        return [torch.stack(list(run)) for _, run in itertools.groupby(images, key=lambda image: image.shape)]
+        with threads() as pool:
+            images = list(pool.map(partial(decode, mode=self.mode), self.sources[start:stop]))
+        runs = itertools.groupby(images, key=lambda image: image.shape)
+        return [torch.from_numpy(np.stack(list(run))) for _, run in runs]
 
     def take(self, rows: Sequence[int]) -> FilePixels:
         """Keep these files; nothing is decoded."""
-        return FilePixels(tuple(self.paths[row] for row in rows), self.mode)
+        return FilePixels(tuple(self.sources[row] for row in rows), self.mode)
 
     def fingerprint(self) -> str:
         """Hash the bytes of all files, streamed."""
-        with _threads() as threads:
-            return hashlib.sha256(self.mode.encode() + b"".join(threads.map(_file_digest, self.paths))).hexdigest()
+        with threads() as pool:
+            return hashlib.sha256(self.mode.encode() + b"".join(pool.map(_digest, self.sources))).hexdigest()
 
 
 def load_folder(folder: Path, split: Split = "test") -> ImageSet:
     """List the images of a folder of classes, or of one split of a folder of splits.
 
     The set is grey if the first image of every class is, else colour. The orientation noted in a photograph's
-    EXIF data is not applied, as in the usual training pipelines.
+    EXIF data is not applied, as in the usual training pipelines. Images of one size are decoded once and kept.
     """
     chosen, names = _classes(folder, split)
-    files = [sorted(_images(chosen / name)) if (chosen / name).is_dir() else [] for name in names]
+    files = [images_in(chosen / name) for name in names]
     if not any(files):
         raise InputError(
             f"the class folders of {chosen} hold no images",
             expected=f"files ending in {', '.join(SUFFIXES)}",
             got=f"{len(names)} folders without one",
         )
-    grey = all(_mode(paths[0]) in GREY for paths in files if paths)
-    labels = [label for label, paths in enumerate(files) for _ in paths]
-    return ImageSet(
-        pixels=FilePixels(tuple(itertools.chain(*files)), "L" if grey else "RGB"),
-        labels=torch.tensor(labels),
-        class_names=names,
-        source=str(chosen),
-    )
+    listed = tuple(itertools.chain(*files))
+
+    def make() -> ImageSet:
+        firsts = [Path(paths[0]) for paths in files if paths]
+        labels = [label for label, paths in enumerate(files) for _ in paths]
+        return ImageSet(
+            pixels=FilePixels(tuple(map(Path, listed)), mode_of(firsts)),
+            labels=torch.tensor(labels),
+            class_names=names,
+            source=str(chosen),
+        )
+
+    what = f"folder {os.path.abspath(chosen)} {names}"
+    decoded = decode_once(what, listed, lambda: {"images": make()}, dense=dense)["images"]
+    return dataclasses.replace(decoded, source=str(chosen))
+
+
+def mode_of(firsts: Sequence[Source]) -> Mode:
+    """Return grey if the first image of every class is, else colour."""
+    return "L" if all(head_of(source).mode in GREY for source in firsts) else "RGB"
+
+
+def dense(images: ImageSet) -> ImageSet:
+    """Decode a set whose images have one size; return it as it is where they do not, or one cannot be decoded."""
+    pixels = images.pixels
+    assert isinstance(pixels, FilePixels)
+    size = common_size(pixels.sources)
+    if size is None or 3 * size[0] * size[1] * len(pixels) > LIMIT:
+        return images
+    try:
+        stack = decode_stack(pixels.sources, pixels.mode, size)
+    except InputError:
+        return images
+    return dataclasses.replace(images, pixels=MappedPixels(stack))
+
+
+def images_in(folder: Path) -> list[str]:
+    """List the image files of a folder and its sub-folders, sorted; none where there is no such folder.
+
+    Strings, not paths: there may be a hundred thousand, and most loads only compare their dates.
+    """
+    return list(_names_in(str(folder))) if folder.is_dir() else []
 
 
 def has_splits(folder: Path) -> bool:
@@ -139,53 +170,17 @@ def _folders(folder: Path) -> list[Path]:
     return sorted(path for path in folder.iterdir() if path.is_dir() and not path.name.startswith("."))
 
 
-def _images(folder: Path) -> list[Path]:
-    found = (path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES)
-    return [path for path in found if not path.name.startswith(".") and path.is_file()]
+def _names_in(folder: str) -> Iterator[str]:
+    with os.scandir(folder) as entries:
+        for entry in sorted(entries, key=lambda entry: entry.name):
+            if entry.is_dir(follow_symlinks=False):
+                yield from _names_in(entry.path)
+            elif entry.name.lower().endswith(SUFFIXES) and not entry.name.startswith(".") and entry.is_file():
+                yield entry.path
 
 
-def _threads() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1), thread_name_prefix="sfra-decode")
-
-
-def _file_digest(path: Path) -> bytes:
-    with path.open("rb") as file:
+def _digest(source: Source) -> bytes:
+    if not isinstance(source, Path):
+        return hashlib.sha256(source.content).digest()
+    with source.open("rb") as file:
         return hashlib.file_digest(file, "sha256").digest()
-
-
-def _mode(path: Path) -> str:
-    """Read only the head of a file."""
-    return _read(path, None)[0]
-
-
-def _decode(path: Path, *, mode: Mode) -> Tensor:
-    found, pixels = _read(path, mode)
-    if found in DEEP or (mode == "L" and found not in GREY):
-        raise InputError(
-            f"{path} cannot be used",
-            expected="grey images of 8 bits, like the others" if mode == "L" else "images of 8 bits per channel",
-            got=f"an image of mode {found}",
-            do="convert it, or leave it out",
-        )
-    return torch.from_numpy(pixels).unsqueeze(0) if mode == "L" else torch.from_numpy(pixels).permute(2, 0, 1)
-
-
-def _read(path: Path, mode: Mode | None) -> tuple[str, NDArray[Any]]:
-    """Return the mode of an image file and its pixels; no pixels if no mode is asked for."""
-    try:
-        from PIL import Image
-    except ImportError as problem:
-        raise MissingPackageError("image files need Pillow", got=problem, do="pip install 'sfra[images]'") from None
-    try:
-        with Image.open(path, formats=FORMATS) as image:
-            if mode is None or image.mode in DEEP:
-                return image.mode, np.empty(0)
-            opaque = image.convert("RGBA") if "transparency" in image.info else image
-            return image.mode, np.array(opaque.convert(mode))
-    except Exception as problem:  # decoders raise errors of many types on damaged files
-        raise InputError(
-            f"{path} cannot be decoded",
-            expected=f"a complete image file ({', '.join(FORMATS)})",
-            got=f"{type(problem).__name__}: {problem}",
-            do="repair it or leave it out",
-        ) from None

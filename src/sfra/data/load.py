@@ -8,8 +8,10 @@ from typing import Any
 from sfra.data.arrays import from_pair, load_file
 from sfra.data.folder import has_split as folder_has_split
 from sfra.data.folder import has_splits, load_folder
+from sfra.data.parquet import Address, download, find_tables, is_hub_id, load_tables, parse_address
 from sfra.data.registry import SPLITS, Split, datasets, loader_of
 from sfra.data.sets import FeatureSet, ImageSet
+from sfra.data.tables import Files
 from sfra.errors import InputError
 
 Data = str | Path | tuple[Any, Any] | FeatureSet | ImageSet
@@ -23,9 +25,11 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
 
     Args:
         spec: A name from :func:`sfra.data.datasets`; a ``.npz`` or ``.safetensors`` file with ``features``
-            and ``labels``, or ``images`` and ``labels``; an image folder; or, in Python, a pair of arrays
-            or tensors (two dimensions are features, more are images) or a ready set. A name wins over a
-            folder of the same name: write ``./digits`` for the folder.
+            and ``labels``, or ``images`` and ``labels``; an image folder; a folder of Parquet files, or one
+            that ``save_to_disk`` wrote; the id of a data set on the Hugging Face hub (``owner/name``); or, in
+            Python, a pair of arrays or tensors (two dimensions are features, more are images) or a ready set.
+            A name wins over a folder of the same name, and a folder over an id: write ``./digits`` for the
+            folder. Columns of a table are named after the path: ``folder?image=img&label=fine_label``.
         split: Which part of a source that has several. A source that is a single set (a file, a folder of
             classes, a pair, a ready set) is a test set and has no others: samples to measure on must not
             turn up as samples to train on.
@@ -38,7 +42,11 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
     named = loader_of(spec) if isinstance(spec, str) else None
     if named is not None:
         return named(split)
-    path = Path(spec) if isinstance(spec, (str, Path)) else None
+    address = parse_address(str(spec)) if isinstance(spec, (str, Path)) else None
+    tables = _tables(address, ask=isinstance(spec, str))
+    if address is not None and tables:
+        return load_tables(address, tables, split)
+    path = None if address is None else Path(address.place)
     if path is not None and path.is_dir() and has_splits(path):
         return load_folder(path, split)
     loaded = _load_single(spec, path)
@@ -58,7 +66,20 @@ def has_split(spec: Data, split: Split) -> bool:
         return True
     if not isinstance(spec, (str, Path)):
         return False
-    return Path(spec).is_dir() and folder_has_split(Path(spec), split)
+    address = parse_address(str(spec))
+    tables = _tables(address, ask=isinstance(spec, str))
+    if tables:
+        return split in tables
+    return Path(address.place).is_dir() and folder_has_split(Path(address.place), split)
+
+
+def _tables(address: Address | None, *, ask: bool) -> Files:
+    """List the tables of images at an address, asking the hub for what is not on this machine."""
+    if address is None:
+        return {}
+    if Path(address.place).exists():
+        return find_tables(address)
+    return find_tables(download(address)) if ask and is_hub_id(address.place) else {}
 
 
 def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
@@ -72,7 +93,7 @@ def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
         return load_file(path)
     raise InputError(
         "there is no such data set, file or folder",
-        expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; "
-        "in Python also a pair (features, labels) or (images, labels)",
+        expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; a Parquet folder; "
+        "the id of a data set on the Hugging Face hub; in Python also a pair (features, labels) or (images, labels)",
         got=spec if path is not None else type(spec).__name__,
     )

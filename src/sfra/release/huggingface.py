@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 import tempfile
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,7 @@ from sfra.errors import InputError, MissingPackageError
 from sfra.release.base import Release, clean_names, one_line, require
 from sfra.release.huggingface_files import check_config, check_weights, read_json
 from sfra.release.module import load_module
-from sfra.release.preprocess import preprocess_from
+from sfra.release.preprocess import Preprocess, preprocess_from
 
 DATA_FILES = ["config.json", "preprocessor_config.json", "model.safetensors.index.json", "model*.safetensors"]
 """What is fetched from the hub: neither code nor pickles."""
@@ -33,8 +33,9 @@ def load_directory(
 ) -> Release:
     """Load a model directory as ``save_pretrained`` writes it; everything is checked before it is opened."""
     config = check_config(directory)
-    files = check_weights(directory)
-    model = _load(directory, files)
+    if config["model_type"] == "sfra":
+        return _load_plain(directory, config, example=example, device=device, source=source)
+    model = load_classifier(directory, check_weights(directory))
     names = clean_names(getattr(model.config, "id2label", None), int(model.config.num_labels))
     release = load_module(
         model,
@@ -43,14 +44,41 @@ def load_directory(
         source=f"{source or f'Hugging Face directory {directory.resolve().name}'} ({type(model).__name__})",
         names=names,
     )
-    return replace(release, preprocess=_preprocess(directory, config))
+    return replace(release, preprocess=read_preprocess(directory, config))
+
+
+def _load_plain(
+    directory: Path,
+    config: Mapping[str, Any],
+    *,
+    example: Tensor | None,
+    device: str | torch.device | None,
+    source: str | None,
+) -> Release:
+    """Load a directory of one of our own architectures; transformers is not needed."""
+    from sfra.backbones.plain import read_plain
+
+    model, known, classes = read_plain(directory, config)
+    release = load_module(
+        model,
+        example=example,
+        shapes=(known.shape,),
+        device=device,
+        source=f"{source or f'model directory {directory.resolve().name}'} ({known.name})",
+        names=clean_names(config.get("id2label"), classes),
+    )
+    return replace(release, preprocess=read_preprocess(directory, config))
 
 
 def load_id(name: str, *, example: Tensor | None = None, device: str | torch.device | None = None) -> Release:
-    """Load ``owner/name`` from the hub: first its configuration, which must be harmless, then its weights."""
+    """Load ``owner/name`` from the hub."""
+    return load_directory(fetch(name), example=example, device=device, source=f"Hugging Face model {name}")
+
+
+def fetch(name: str) -> Path:
+    """Fetch ``owner/name`` from the hub: data files only, and its weights only if its configuration is harmless."""
     check_config(_fetch(name, ["config.json"]))
-    directory = _fetch(name, DATA_FILES)
-    return load_directory(directory, example=example, device=device, source=f"Hugging Face model {name}")
+    return _fetch(name, DATA_FILES)
 
 
 def _fetch(name: str, patterns: list[str]) -> Path:
@@ -66,8 +94,14 @@ def _fetch(name: str, patterns: list[str]) -> Path:
         ) from None
 
 
-def _load(directory: Path, files: list[Path]) -> Any:
-    """Let transformers build the model from a folder that holds the checked files and nothing else."""
+def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str] = ()) -> Any:
+    """Let transformers build the model from a folder that holds the checked files and nothing else.
+
+    Args:
+        directory: Where the files are, for messages.
+        files: Those that :func:`~sfra.release.huggingface_files.check_weights` returned.
+        spare: Parameters that may be missing, and are then random.
+    """
     auto = require("transformers", extra="huggingface").AutoModelForImageClassification
     with quiet(), tempfile.TemporaryDirectory(prefix="sfra-") as folder:
         for file in files:
@@ -93,7 +127,18 @@ def _load(directory: Path, files: list[Path]) -> Any:
                 expected="a model that AutoModelForImageClassification knows, with its weights",
                 got=one_line(str(problem).replace(folder, directory.name)),
             ) from None
-    _check_complete(directory, report)
+    _check_complete(directory, report, spare=spare)
+    return own_memory(model)
+
+
+def own_memory(model: Any) -> Any:
+    """Copy the weights out of the mapped file, to addresses with the alignment that torch's kernels like.
+
+    Products of misaligned matrices are rounded differently, so a loaded model would not repeat the logits of the
+    saved one; and what happens to the file later does not reach the model.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
     return model
 
 
@@ -104,9 +149,9 @@ def _link(file: Path, target: Path) -> None:
         shutil.copyfile(file, target)
 
 
-def _check_complete(directory: Path, report: Mapping[str, Any]) -> None:
+def _check_complete(directory: Path, report: Mapping[str, Any], *, spare: Collection[str]) -> None:
     """Refuse what transformers would only warn about: weights that it had to invent."""
-    missing = sorted(map(str, report.get("missing_keys") or ()))
+    missing = sorted({str(key) for key in report.get("missing_keys") or ()} - set(spare))
     mismatched = sorted(map(str, report.get("mismatched_keys") or ()))
     if missing or mismatched:
         raise InputError(
@@ -118,7 +163,7 @@ def _check_complete(directory: Path, report: Mapping[str, Any]) -> None:
         )
 
 
-def _preprocess(directory: Path, config: Mapping[str, Any]) -> Any:
+def read_preprocess(directory: Path, config: Mapping[str, Any]) -> Preprocess | None:
     """Read preprocessor_config.json if it is there; without it nothing is known about the images."""
     file = directory / "preprocessor_config.json"
     if not file.is_file():

@@ -13,6 +13,8 @@ from sfra.errors import InputError, UnsafeFileError
 from sfra.release.base import one_line
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+MAX_CLASSES = 1_000_000
+"""Outputs that a configuration may claim: transformers makes a name for each before it looks at the weights."""
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
 
 
@@ -41,6 +43,13 @@ def check_config(directory: Path) -> dict[str, Any]:
             expected="a 'model_type'",
             got="a timm model" if "architecture" in config else f"the keys {one_line(sorted(config)[:6])}",
             do=f"pass the weights file with --arch 'timm:create_model?model_name={architecture}&num_classes=...'",
+        )
+    labels = config.get("num_labels")
+    if labels is not None and not (isinstance(labels, int) and 1 <= labels <= MAX_CLASSES):
+        raise InputError(
+            "config.json gives a number of classes that makes no sense",
+            expected=f"1 to {MAX_CLASSES}",
+            got=one_line(f"num_labels: {labels}", 60),
         )
     if "quantization_config" in config:
         raise InputError(

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra.errors import InputError
+from sfra.forward import Precision, bring_home, computing
 from sfra.train import Progress, Samples, device_of, mean_loss, seeded, step
 from sfra.unlearn.prepare import open_task
 from sfra.unlearn.quality import Quality, measure
@@ -112,6 +113,7 @@ class UnlearningMethod(ABC):
         rebuild: Rebuild | None = None,
         seed: int = 0,
         device: torch.device | str | None = None,
+        precision: Precision = "auto",
         progress: Callable[[Progress], None] | None = None,
     ) -> Unlearned:
         """Unlearn the forget classes in a copy of the model; the caller's model stays bit-identical.
@@ -122,13 +124,14 @@ class UnlearningMethod(ABC):
             forget: The classes to forget.
             validation: Retain and forget samples that choose the epoch; without it the last epoch counts.
             rebuild: Makes the untrained architecture from a seed, for methods that start from one.
-            seed: Order, random labels, initialisation, dropout.
+            seed: Order, random labels, augmentation, initialisation, dropout.
             device: Where to compute; by default where the model is, and the result returns there.
+            precision: Of the forward and backward passes; on CUDA bfloat16 where the device has it.
             progress: Called after each epoch.
         """
         home = device_of(model)
         place = torch.device(device) if device is not None else home
-        with seeded(seed, place) as generator:
+        with seeded(seed, place, train) as generator, computing(place, precision):
             task = open_task(
                 model,
                 train,
@@ -143,7 +146,7 @@ class UnlearningMethod(ABC):
             )
             kept, epoch, history = _keep_best(self.run(task), task, validation)
         return Unlearned(
-            model=kept.to(home).eval(), method=self.name, settings=asdict(self), epoch=epoch, history=history
+            model=bring_home(kept, home), method=self.name, settings=asdict(self), epoch=epoch, history=history
         )
 
 

@@ -9,6 +9,7 @@ import torch
 from torch import nn
 
 from sfra.errors import InputError
+from sfra.forward import lay_out
 from sfra.train import Progress, Samples, logits
 from sfra.unlearn.task import Rebuild, Task, View, frozen_copy
 
@@ -38,11 +39,11 @@ def open_task(
         "retain": View.where(train, ~gone if "retain" in needs else nothing),
     }
     _check_samples(views, needs, chosen)
-    original = frozen_copy(model).to(device)
+    original = lay_out(frozen_copy(model), device)
     classes = _count_classes(original, views[needs[0]], device)
     _check_classes(chosen, classes, train)
     return Task(
-        student=copy.deepcopy(model).to(device),
+        student=lay_out(copy.deepcopy(model), device),
         original=original,
         forget_classes=chosen,
         retain_classes=tuple(label for label in range(classes) if label not in chosen),

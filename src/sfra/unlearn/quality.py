@@ -67,7 +67,7 @@ def predict(model: nn.Module, data: Samples) -> Tensor:
     model.eval()
     place = device_of(model)
     parts = torch.split(torch.arange(len(data.labels)), EVALUATION_BATCH)
-    answers = [logits(model, data.take(index).to(place)).argmax(1).cpu() for index in parts]
+    answers = [logits(model, data.take(index).to(place)).argmax(1) for index in parts]
     for module, mode in modes:
         module.training = mode
-    return torch.cat(answers)
+    return torch.cat(answers).cpu()

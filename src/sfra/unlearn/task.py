@@ -5,12 +5,14 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
 from sfra.errors import InputError
+from sfra.forward import lay_out
 from sfra.train import Progress, Samples, shuffled
 from sfra.types import Labels
 
@@ -95,19 +97,29 @@ class Task:
 
     def is_forget(self, labels: Labels) -> Tensor:
         """Mark the labels that belong to a forget class."""
-        return torch.isin(labels, torch.tensor(self.forget_classes, device=labels.device))
+        return torch.isin(labels, self._forgotten.to(labels.device))
 
     def random_retain_labels(self, count: int) -> Labels:
         """Draw retain classes uniformly."""
         draws = torch.randint(len(self.retain_classes), (count,), generator=self.generator)
         return torch.tensor(self.retain_classes)[draws]
 
+    @cached_property
+    def _forgotten(self) -> Labels:
+        """The forget classes, sent to the device once: each transfer waits for all work there."""
+        return torch.tensor(self.forget_classes, device=self.device)
+
     def untrained(self) -> nn.Module:
         """Make the model anew, every layer initialised by a seed drawn from the task's generator."""
-        seed = int(torch.randint(2**31, (1,), generator=self.generator))
+        seed = draw_seed(self.generator)
         fresh = _reset(self.original, seed) if self.rebuild is None else self.rebuild(seed)
         _check_same_shapes(fresh, self.original)
-        return fresh.to(self.device).requires_grad_(True).train()
+        return lay_out(fresh, self.device).requires_grad_(True).train()
+
+
+def draw_seed(generator: torch.Generator) -> int:
+    """Draw the seed of an initialisation."""
+    return int(torch.randint(2**31, (1,), generator=generator))
 
 
 def frozen_copy(model: nn.Module) -> nn.Module:

@@ -1,0 +1,240 @@
+"""Choose the hyper-parameters of a recipe's unlearning methods, by how well they unlearn.
+
+Every method is tried at multiples of its published learning rate, with a few variants; what the recipe says besides
+(batch size, epochs) is kept. A candidate is judged by its AUS on the validation split, averaged over the forget sets;
+the first of equals wins, and the multiples nearest to 1 come first. No test data and no audit has a say. One that
+diverges is out.
+
+    python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --out benchmarks/recipes
+    python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --check   # test accuracies of the recipe as it is
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import json
+import math
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from sfra import backbones, recipes, unlearn
+from sfra.backbones.checkpoint import load_model
+from sfra.data import ImageSet, load_data
+from sfra.data.augment import Augment
+from sfra.data.registry import Split
+from sfra.data.samples import open_samples
+from sfra.errors import InputError
+from sfra.release import Preprocess
+from sfra.train import Samples, train
+
+FACTORS: dict[str, tuple[float, ...]] = {
+    "bad-teacher": (1, 3, 10, 30, 100),
+    "boundary-shrink": (1, 10, 30, 100, 300),
+    "finetune": (1, 3, 10, 30),
+    "learn-to-unlearn": (0.01, 0.03, 0.1, 0.3, 1),
+    "negative-gradient": (0.1, 0.3, 1, 3, 10),
+    "negative-gradient-plus": (0.3, 1, 3, 10),
+    "salun": (0.3, 1, 3, 10),
+}
+"""Multiples of the published learning rate, where they are not the usual ones."""
+
+USUAL_FACTORS = (0.3, 1, 3, 10, 30)
+
+STILL = {"freeze_batch_norm": True}
+VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
+    "boundary-shrink": ({}, STILL),
+    "delete": ({}, STILL),
+    "finetune": ({}, {"weight_decay": 5e-4}, {"weight_decay": 5e-3}),
+    "learn-to-unlearn": ({}, STILL | {"optimizer": "adam"}),
+    "negative-gradient": ({}, STILL | {"optimizer": "adam"}),
+    "negative-gradient-plus": ({}, {"alpha": 0.99}),
+    "random-label": ({}, STILL),
+}
+"""Settings tried at every rate, the published ones first."""
+
+Row = dict[str, Any]
+"""A candidate on one forget set, as the CSV has it."""
+
+COLUMNS = ("method", "settings", "forget", "aus", "retain", "forget_accuracy", "epoch", "seconds", "chosen", "note")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lab:
+    """The original and its data."""
+
+    recipe: recipes.Recipe
+    original: nn.Module
+    data: dict[str, Samples]
+    device: str
+    seed: int
+
+    def rebuild(self, seed: int) -> nn.Module:
+        """Make the untrained architecture."""
+        classes = int(self.data["train"].labels.max()) + 1
+        return backbones.build(self.recipe.backbone, classes=classes, seed=seed)
+
+    def clock(self) -> float:
+        """Count seconds: of this process alone on a CPU, which others may be using, else of the clock."""
+        return time.process_time() if self.device == "cpu" else time.perf_counter()
+
+    def unlearn(self, method: str, settings: dict[str, Any], forget: tuple[int, ...]) -> unlearn.Unlearned:
+        """Run one candidate on one forget set."""
+        return unlearn.get(method)(**settings)(
+            self.original,
+            self.data["train"],
+            forget,
+            validation=self.data["validation"],
+            rebuild=self.rebuild,
+            seed=self.seed,
+            device=self.device,
+        )
+
+
+def open_lab(recipe: recipes.Recipe, checkpoint: Path | None, device: str, seed: int) -> Lab:
+    """Load the data, and load or train the original."""
+    prepare = Preprocess(**recipe.preprocess) if recipe.preprocess else None
+    augment = None if recipe.augment is None else Augment(**recipe.augment)
+
+    def samples(split: Split) -> Samples:
+        images = load_data(recipe.dataset, split=split)
+        assert isinstance(images, ImageSet)
+        aid = augment if split == "train" else None
+        return open_samples(images, prepare=prepare, augment=aid, seed=seed, device=device)
+
+    data = {split: samples(split) for split in ("train", "validation", "test")}
+    if checkpoint is not None:
+        original = load_model(checkpoint).model
+    elif recipe.pretrained is not None:
+        raise InputError("this recipe starts from other weights", do="train an original first, then pass --original")
+    else:
+        classes = int(data["train"].labels.max()) + 1
+        start = backbones.build(recipe.backbone, classes=classes, seed=seed)
+        original = train(start, data["train"], seed=seed, device=device, **recipe.training)
+    return Lab(recipe=recipe, original=original.to(device), data=data, device=device, seed=seed)
+
+
+def candidates(recipe: recipes.Recipe, method: str, factors: Sequence[float]) -> Iterator[dict[str, Any]]:
+    """Yield settings around the published ones, the nearest first."""
+    published = unlearn.describe(method).settings["learning_rate"]
+    assert isinstance(published, float)
+    variants = list(VARIANTS.get(method, ({},)))
+    if not any(isinstance(part, _BatchNorm) for part in backbones.build(recipe.backbone, classes=2).modules()):
+        variants = [{k: v for k, v in variant.items() if k != "freeze_batch_norm"} for variant in variants]
+        variants = [variant for i, variant in enumerate(variants) if variant not in variants[:i]]
+    varied = {"learning_rate", *(key for variant in variants for key in variant)}
+    kept = {key: value for key, value in recipe.methods.get(method, {}).items() if key not in varied}
+    for factor in sorted(factors, key=lambda f: (abs(math.log(f)), f)):
+        for variant in variants:
+            yield kept | {"learning_rate": float(f"{published * factor:.3g}")} | variant
+
+
+def judge(lab: Lab, method: str, settings: dict[str, Any], forgets: list[tuple[int, ...]]) -> list[Row]:
+    """Run one candidate on every forget set, until it diverges."""
+    rows: list[Row] = []
+    for forget in forgets:
+        row: Row = {"method": method, "settings": json.dumps(settings), "forget": "+".join(map(str, forget))}
+        start = lab.clock()
+        try:
+            result = lab.unlearn(method, settings, forget)
+        except InputError as problem:
+            return [*rows, row | {"note": problem.what}]
+        quality = result.quality
+        assert quality is not None
+        row |= {
+            "aus": f"{quality.aus:.4f}",
+            "retain": f"{quality.retain:.4f}",
+            "forget_accuracy": f"{quality.forget:.4f}",
+        }
+        rows.append(row | {"epoch": result.epoch, "seconds": f"{lab.clock() - start:.2f}"})
+    return rows
+
+
+def mean_aus(rows: list[Row]) -> float:
+    """Average a candidate's AUS; one that diverged somewhere is worse than any."""
+    return -math.inf if any("note" in row for row in rows) else sum(float(row["aus"]) for row in rows) / len(rows)
+
+
+def block(method: str, settings: dict[str, Any]) -> str:
+    """Write what differs from the published defaults as TOML."""
+    defaults = unlearn.describe(method).settings
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items() if value != defaults[key]]
+    return "\n".join([f"[methods.{method}]", *lines, ""])
+
+
+def search(lab: Lab, method: str, forgets: list[tuple[int, ...]], factors: Sequence[float]) -> list[Row]:
+    """Try every candidate of a method, print the best as TOML and return all rows."""
+    tried: list[tuple[dict[str, Any], list[Row]]] = []
+    for settings in candidates(lab.recipe, method, factors):
+        tried.append((settings, judge(lab, method, settings, forgets)))
+        print(f"  {mean_aus(tried[-1][1]):.4f} {method} {settings}", file=sys.stderr, flush=True)
+    best = max(range(len(tried)), key=lambda i: mean_aus(tried[i][1]))
+    print(block(method, tried[best][0]), flush=True)
+    return [row | {"chosen": "yes" if i == best else ""} for i, (_, rows) in enumerate(tried) for row in rows]
+
+
+def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> None:
+    """Print test accuracies of the recipe as it stands: forget accuracy / points of retain accuracy lost (seconds)."""
+    print("| method | " + " | ".join("+".join(map(str, forget)) for forget in forgets) + " |")
+    print("|---" * (len(forgets) + 1) + "|")
+    for method in methods:
+        cells = []
+        for forget in forgets:
+            start = lab.clock()
+            result = lab.unlearn(method, lab.recipe.methods.get(method, {}), forget)
+            seconds = lab.clock() - start
+            before = unlearn.measure(lab.original, lab.data["test"], forget)
+            after = unlearn.measure(result.model, lab.data["test"], forget)
+            cells.append(f"{after.forget:.1%} / {100 * (before.retain - after.retain):.1f} ({seconds:.1f} s)")
+        print(f"| {method} | " + " | ".join(cells) + " |", flush=True)
+
+
+def store(path: Path, rows: list[Row]) -> None:
+    """Write rows, keeping those of methods that were not searched this time."""
+    old = list(csv.DictReader(path.open())) if path.exists() else []
+    kept = [row for row in old if row["method"] not in {row["method"] for row in rows}]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w", newline="") as file:
+        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(sorted([*kept, *rows], key=lambda row: row["method"]))
+
+
+def main() -> None:
+    """Search, print TOML, store every candidate; or check the recipe on test data."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("recipe", help="name or path of a recipe")
+    parser.add_argument("--forget", nargs="+", default=["0", "3", "7", "1+6"], help="forget sets, classes joined by +")
+    parser.add_argument("--methods", nargs="+", help="default: every approximate method")
+    parser.add_argument("--factors", nargs="+", type=float, help="multiples of the published rate")
+    parser.add_argument("--original", type=Path, help="model directory of the original; default: train one")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--out", type=Path, help="folder for NAME.csv with every candidate")
+    parser.add_argument("--check", action="store_true", help="measure the recipe on test data; choose nothing")
+    asked = parser.parse_args()
+    recipe = recipes.load(asked.recipe)
+    torch.set_num_threads(1 if asked.device == "cpu" else torch.get_num_threads())
+    forgets = [tuple(int(label) for label in group.split("+")) for group in asked.forget]
+    methods = asked.methods or [name for name in unlearn.names() if name != "retrained"]
+    lab = open_lab(recipe, asked.original, asked.device, asked.seed)
+    if asked.check:
+        check(lab, methods, forgets)
+        return
+    for method in methods:
+        factors = asked.factors or FACTORS.get(method, USUAL_FACTORS)
+        rows = search(lab, method, forgets, factors)
+        if asked.out:
+            store(asked.out / f"{recipe.name}.csv", rows)
+
+
+if __name__ == "__main__":
+    main()

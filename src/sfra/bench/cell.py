@@ -1,0 +1,138 @@
+"""A cell: one computation of the grid, named by the hash of everything that determines its result."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfra.bench.work import KIND, find_work
+from sfra.errors import InputError
+
+KEY = re.compile(r"[0-9a-f]{64}")
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Cell:
+    """One computation: its kind, its settings and the cells whose results it reads.
+
+    Two cells are the same when their keys are: the SHA-256 of the canonical JSON of kind, version, settings and the
+    keys of what is needed. The label is for people and not part of it.
+
+    >>> data = Cell(kind="data", settings={"name": "digits"}, version=1)
+    >>> Cell(kind="train", settings={"seed": 0}, needs={"data": data}, version=1).label
+    'train seed=0'
+    """
+
+    kind: str
+    """Which work computes it; lower-case letters, digits and ``-``."""
+    settings: dict[str, Any] = field(default_factory=dict)
+    """Plain JSON values; tuples become lists, NaN and infinities are refused."""
+    needs: dict[str, Cell] = field(default_factory=dict)
+    """Cells that must be done before, by the role they play."""
+    version: int = 0
+    """Version of the computation; 0 looks it up among the registered works."""
+    label: str = ""
+    """Short name for people; made from kind and settings when empty."""
+    key: str = field(init=False, default="")
+    """64 hexadecimal digits."""
+
+    def __post_init__(self) -> None:
+        if KIND.fullmatch(self.kind) is None:
+            raise InputError("this cannot be a kind of cell", expected="lower-case, digits, '-'", got=repr(self.kind))
+        object.__setattr__(self, "settings", json.loads(canonical(self.settings, what=f"settings of {self.kind}")))
+        object.__setattr__(self, "needs", dict(sorted(self.needs.items())))
+        object.__setattr__(self, "version", self.version or find_work(self.kind).version)
+        object.__setattr__(self, "label", self.label or self._describe())
+        object.__setattr__(self, "key", hashlib.sha256(canonical(self._identity()).encode()).hexdigest())
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Cell) and other.key == self.key
+
+    def __hash__(self) -> int:
+        return hash(self.key)
+
+    def _identity(self) -> dict[str, Any]:
+        needs = {role: need.key for role, need in self.needs.items()}
+        return {"kind": self.kind, "version": self.version, "settings": self.settings, "needs": needs}
+
+    def _describe(self) -> str:
+        values = (f"{name}={value}" for name, value in self.settings.items() if not isinstance(value, dict))
+        return " ".join((self.kind, *values))
+
+
+def canonical(value: object, *, what: str = "value") -> str:
+    """Write JSON in the one way that counts for keys: sorted names, no spaces, no NaN.
+
+    >>> canonical({"b": (1, 2), "a": None})
+    '{"a":null,"b":[1,2]}'
+    """
+    _check(value, what)
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+
+
+def check_key(key: str) -> str:
+    """Return a key that is one; anything else could be a path out of the store."""
+    if KEY.fullmatch(key) is None:
+        raise InputError("this is not the key of a cell", expected="64 hexadecimal digits", got=repr(key))
+    return key
+
+
+def reachable(goals: Iterable[Cell]) -> dict[str, Cell]:
+    """List the goals and everything they need, each once, by key."""
+    found: dict[str, Cell] = {}
+    stack = list(goals)[::-1]
+    while stack:
+        cell = stack.pop()
+        if cell.key not in found:
+            found[cell.key] = cell
+            stack += list(cell.needs.values())[::-1]
+    return found
+
+
+def pack(cell: Cell) -> list[dict[str, Any]]:
+    """Write a cell and all it needs as a flat list of JSON values, what is needed first."""
+    rows: dict[str, dict[str, Any]] = {}
+    stack = [cell]
+    while stack:
+        top = stack[-1]
+        open_needs = [need for need in top.needs.values() if need.key not in rows]
+        if open_needs:
+            stack += open_needs
+            continue
+        rows[top.key] = {**top._identity(), "label": top.label, "key": top.key}
+        stack.pop()
+    return list(rows.values())
+
+
+def unpack(rows: list[dict[str, Any]]) -> Cell:
+    """Read what :func:`pack` wrote; the keys must come out the same."""
+    cells: dict[str, Cell] = {}
+    for row in rows:
+        needs = {role: cells[key] for role, key in row["needs"].items()}
+        cell = Cell(**{name: row[name] for name in ("kind", "version", "settings", "label")}, needs=needs)
+        assert cell.key == row["key"], "a cell must keep its key on the way to another process"
+        cells[cell.key] = cell
+    return cells[rows[-1]["key"]]
+
+
+def _check(value: object, where: str) -> None:
+    """Refuse what JSON cannot say exactly, and tell where it stands."""
+    if isinstance(value, dict):
+        for name, part in value.items():
+            if not isinstance(name, str):
+                raise InputError(f"{where}: names must be text", expected="str", got=repr(name))
+            _check(part, f"{where}.{name}")
+    elif isinstance(value, list | tuple):
+        for place, part in enumerate(value):
+            _check(part, f"{where}[{place}]")
+    elif isinstance(value, float) and not math.isfinite(value):
+        raise InputError(f"{where} is not finite", expected="a finite number, or None", got=value)
+    elif value is not None and not isinstance(value, str | bool | int | float):
+        raise InputError(
+            f"{where} is not plain JSON", expected="text, number, bool, None, list or dict", got=type(value)
+        )

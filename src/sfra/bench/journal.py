@@ -1,0 +1,66 @@
+"""The journal: what each process did, one JSON line per event, so that "computed once" can be checked afterwards."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+HOST = re.sub(r"[^A-Za-z0-9.]", "_", platform.node()) or "host"
+
+
+class Journal:
+    """Appends events of this process to a file of its own, made at the first event."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._handle = -1
+        self._owner = 0
+
+    def write(self, event: str, **facts: object) -> None:
+        """Append one event with its time; a line is one system call, so it is there in whole or not at all."""
+        if self._owner != os.getpid():
+            self._open()
+        line = json.dumps({"time": time.time(), "event": event, "host": HOST, "pid": os.getpid(), **facts})
+        os.write(self._handle, line.encode() + b"\n")
+
+    def close(self) -> None:
+        """Close the file."""
+        if self._owner == os.getpid():
+            os.close(self._handle)
+            self._owner = 0
+
+    def _open(self) -> None:
+        name = f"{HOST}-{os.getpid()}-{time.time_ns()}.jsonl"
+        self._handle = os.open(self._folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        self._owner = os.getpid()
+
+
+def read_journals(folder: Path) -> list[dict[str, Any]]:
+    """Read the events of all processes in the order of their times; a line cut off by a power failure is left out."""
+    return sorted(_events(sorted(folder.glob("*.jsonl"))), key=lambda event: float(event["time"]))
+
+
+def seconds_per_kind(events: Iterable[dict[str, Any]]) -> dict[str, float]:
+    """Average the seconds that a written cell of each kind took."""
+    spent: dict[str, list[float]] = {}
+    for event in events:
+        if event["event"] == "written":
+            spent.setdefault(event["kind"], []).append(float(event["seconds"]))
+    return {kind: sum(each) / len(each) for kind, each in spent.items()}
+
+
+def _events(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
+    for file in files:
+        for line in file.read_bytes().splitlines():
+            try:
+                event = json.loads(line)
+            except ValueError:
+                continue
+            if isinstance(event, dict) and "time" in event and "event" in event:
+                yield event

@@ -1,0 +1,210 @@
+"""A protocol declares a benchmark: data, models to make, classes to forget, audits to run. It holds no code.
+
+Protocols are TOML files: those that come with the package, and any of the user's own.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from importlib import resources
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from typing import Any
+
+from sfra.errors import InputError
+
+PUBLISHED = (
+    "retrained",
+    "finetune",
+    "negative-gradient",
+    "negative-gradient-plus",
+    "random-label",
+    "boundary-shrink",
+    "learn-to-unlearn",
+    "scrub",
+    "bad-teacher",
+    "salun",
+    "delete",
+)
+"""The methods of a protocol that names none, in the order of the tables."""
+
+CONTROLS = ("masked",)
+"""Models that the audit itself is checked with: the original with its forget output switched off."""
+
+SPLITS = ("train", "validation", "test")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ablation:
+    """Further audits of models that the protocol makes anyway, with one or more settings varied."""
+
+    name: str
+    """Heading under which tables find the audits."""
+    vary: Mapping[str, Sequence[Any]]
+    """Settings of the audit and their values; every combination is run. ``missing_row`` may be one of them."""
+    methods: tuple[str, ...] | None = None
+    """Only these; by default all of the protocol."""
+    forget: tuple[tuple[int, ...], ...] | None = None
+    """Only these forget sets; by default all of the protocol."""
+    audit: Mapping[str, Any] = field(default_factory=dict)
+    """Settings that differ from the protocol's in all of these audits."""
+
+    def variants(self) -> list[dict[str, Any]]:
+        """List the combinations of the varied settings.
+
+        >>> Ablation(name="size", vary={"m": [100, 200], "n": [5000]}).variants()
+        [{'m': 100, 'n': 5000}, {'m': 200, 'n': 5000}]
+        """
+        return [dict(zip(self.vary, values, strict=True)) for values in itertools.product(*self.vary.values())]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """What a benchmark consists of; checked on creation."""
+
+    name: str
+    """Also the name of its store."""
+    description: str = ""
+    """One line for lists."""
+    dataset: str
+    """As ``--data`` takes it."""
+    backbone: str
+    """As ``sfra list backbones`` names it."""
+    recipe: str | None = None
+    """Name or file of a recipe; by default the one of the data set and backbone."""
+    pretrained: str | None = None
+    """Directory or hub id of weights to start from."""
+    seeds: tuple[int, ...] = (0,)
+    """One original, and everything made of it, for each."""
+    forget: tuple[tuple[int, ...], ...]
+    """Forget sets, each of one or more classes."""
+    methods: tuple[str, ...] = PUBLISHED
+    """Registered names, or ``package.module:Class``."""
+    controls: tuple[str, ...] = CONTROLS
+    """Models that check the audit."""
+    audit: Mapping[str, Any] = field(default_factory=dict)
+    """Fields of :class:`sfra.AuditConfig` that differ from its defaults."""
+    pra: Mapping[str, Any] | None = field(default_factory=dict)
+    """Settings of the prototypical control (``variants``, ``k``, ``supports``); None leaves it out."""
+    linear_probe: Mapping[str, Any] | None = field(default_factory=dict)
+    """Settings of the linear probe; None leaves it out."""
+    ablations: tuple[Ablation, ...] = ()
+    """Further audits."""
+    feature_type: str = "float32"
+    """How features are stored: ``float32``, or ``float16`` for half the disk."""
+    limits: Mapping[str, int | float] = field(default_factory=dict)
+    """Seconds that a cell may take, by kind; ``default`` for the others."""
+    resources: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
+    """What Ray reserves for a cell, by kind: ``num_cpus`` and ``num_gpus``, fractions allowed."""
+
+    def __post_init__(self) -> None:
+        _require(
+            self.name, bool(self.forget) and all(self.forget), "forget", "one or more sets of classes", self.forget
+        )
+        _require(self.name, bool(self.seeds), "seeds", "one or more seeds", self.seeds)
+        distinct = len(set(self.forget)) == len(self.forget) and len(set(self.methods)) == len(self.methods)
+        _require(self.name, distinct, "forget and methods", "no entry twice", (self.forget, self.methods))
+        known = self.feature_type in ("float32", "float16")
+        _require(self.name, known, "feature_type", "float32 or float16", self.feature_type)
+        unknown = [name for name in self.controls if name not in CONTROLS]
+        _require(self.name, not unknown, "controls", ", ".join(CONTROLS), unknown)
+        for one in self.ablations:
+            named = self.methods + self.controls
+            _require(
+                self.name, set(one.methods or ()) <= set(named), f"ablation {one.name}", "its methods", one.methods
+            )
+            inside = set(one.forget or ()) <= set(self.forget)
+            _require(self.name, inside, f"ablation {one.name}", "forget sets of the protocol", one.forget)
+
+
+def load_protocol(source: str | Path) -> Protocol:
+    """Read a protocol by its name, or from a ``.toml`` file.
+
+    >>> load_protocol("digits").backbone
+    'small-cnn'
+    """
+    return _protocol(_resolve(source, ()), str(source))
+
+
+def protocol_names() -> tuple[str, ...]:
+    """List the protocols that come with the package."""
+    return tuple(
+        sorted(path.name.removesuffix(".toml") for path in _shipped().iterdir() if path.name.endswith(".toml"))
+    )
+
+
+def describe_protocol(name: str) -> str:
+    """Describe a protocol in one line."""
+    return load_protocol(name).description
+
+
+def _shipped() -> Traversable:
+    return resources.files("sfra") / "protocols"
+
+
+def _resolve(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
+    """Read a file and lay it over the protocol that it extends."""
+    content = _read(source)
+    base = content.pop("extends", None)
+    if base is None:
+        return content
+    if base in seen:
+        raise InputError(f"the protocol {source} extends itself", got=" → ".join([*seen, base]))
+    near = Path(source).parent / base
+    return _resolve(near if str(base).endswith(".toml") else base, (*seen, str(base))) | content
+
+
+def _read(source: str | Path) -> dict[str, Any]:
+    path: Traversable = Path(source)
+    if not str(source).endswith(".toml"):
+        path = _shipped() / f"{source}.toml"
+        if str(source) not in protocol_names():
+            raise InputError(
+                "there is no such protocol",
+                expected=f"{', '.join(protocol_names())}, or the path of a .toml file",
+                got=source,
+            )
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise InputError(f"the protocol {source} cannot be read", expected="a TOML file", got=problem) from None
+
+
+def _protocol(content: Mapping[str, Any], source: str) -> Protocol:
+    known = {one.name for one in fields(Protocol)} - {"ablations"} | {"ablation"}
+    unknown = sorted(set(content) - known)
+    if unknown:
+        raise InputError(f"{source} has keys that mean nothing", expected=", ".join(sorted(known)), got=unknown)
+    given = {name: value for name, value in content.items() if name != "ablation"}
+    for name in ("pra", "linear_probe"):
+        if given.get(name) is False:
+            given[name] = None
+    try:
+        return Protocol(
+            **{name: _frozen(value) for name, value in given.items()},
+            ablations=tuple(_ablation(one, source) for one in content.get("ablation", ())),
+        )
+    except TypeError as problem:
+        raise InputError(
+            f"{source} is not a protocol", expected="name, dataset, backbone and forget", got=problem
+        ) from None
+
+
+def _ablation(content: Mapping[str, Any], source: str) -> Ablation:
+    try:
+        return Ablation(**{name: _frozen(value) for name, value in content.items()})
+    except TypeError as problem:
+        raise InputError(f"an ablation of {source} cannot be read", expected="name and vary", got=problem) from None
+
+
+def _frozen(value: Any) -> Any:
+    """Turn arrays into tuples, at every depth but inside tables."""
+    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+
+
+def _require(name: str, holds: bool, what: str, expected: str, got: object) -> None:
+    if not holds:
+        raise InputError(f"the protocol {name}: {what} cannot be used", expected=expected, got=got)

@@ -1,0 +1,51 @@
+"""What the store keeps about a cell: the record of a finished one, the reason of a failed one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What ``result.json`` says."""
+
+    key: str
+    kind: str
+    version: int
+    label: str
+    settings: dict[str, Any]
+    needs: dict[str, str]
+    """Keys of the needed cells by role."""
+    result: dict[str, Any]
+    """What the work returned."""
+    seconds: float
+    host: str
+    pid: int
+    device: str
+    versions: dict[str, str]
+    """Of Python, of this package and of the libraries that the work had loaded."""
+    finished: float
+    """Seconds since 1970."""
+    files: dict[str, int]
+    """The work's files and their sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a cell failed."""
+
+    key: str
+    kind: str
+    label: str
+    reason: str
+    """``raised``, ``not-finite``, ``not-json``, ``out-of-memory``, ``time-limit`` or ``crashed``."""
+    message: str
+    """One line or a few, for people."""
+    traceback: str = ""
+    output: str = ""
+    """The end of what it printed."""
+    attempts: int = 1
+    when: float = 0.0
+    host: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)

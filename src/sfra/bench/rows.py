@@ -1,0 +1,159 @@
+"""From a store to rows: plain records that tables, figures and pages are made of."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from sfra.bench.cell import reachable
+from sfra.bench.plan import Goal
+from sfra.bench.store import Store
+
+Row = dict[str, Any]
+
+OF_AUDIT = ("proposal", "score", "assignment", "n", "m", "epochs", "seeds")
+"""Settings of an audit that its rows carry."""
+
+OF_READING = (
+    "scale",
+    "kappa",
+    "variant",
+    "rule",
+    "rs",
+    "rs_std",
+    "delta_rs",
+    "reference_rs",
+    "retain_before",
+    "retain_after",
+    "forget_before",
+    "forget_after",
+    "floor",
+    "verdict",
+    "epoch",
+)
+"""What a reading of an audit says, carried over as it is."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Rows:
+    """Everything that a store holds for a protocol, as far as it is done."""
+
+    originals: list[Row] = field(default_factory=list)
+    """Accuracy of each original on the test split, per class."""
+    audits: list[Row] = field(default_factory=list)
+    """One per audit, scale, variant and rule."""
+    pra: list[Row] = field(default_factory=list)
+    """One per model, variant and draw of support samples."""
+    probes: list[Row] = field(default_factory=list)
+    """One linear probe per model."""
+    failures: list[Row] = field(default_factory=list)
+    """Cells that failed, with their reason."""
+    missing: int = 0
+    """Goals that are not done."""
+
+
+def collect(goals: Sequence[Goal], store: Store) -> Rows:
+    """Read what is done; nothing is computed, nothing written."""
+    done = [goal for goal in goals if store.is_done(goal.cell)]
+    originals = [_original(goal, store) for goal in done if goal.what == "accuracy"]
+    before = {(row["dataset"], row["backbone"], row["seed"]): row for row in originals}
+    audits = [row for goal in done if goal.what == "audit" for row in _audit(goal, store, before)]
+    pra = [row for goal in done if goal.what == "pra" for row in _pra(goal, store)]
+    return Rows(
+        originals=originals,
+        audits=audits,
+        pra=_with_delta(pra),
+        probes=[{**_identity(goal), **store.result(goal.cell)} for goal in done if goal.what == "linear-probe"],
+        failures=list(_failures(goals, store)),
+        missing=len(goals) - len(done),
+    )
+
+
+def accuracy(hits: Sequence[int], samples: Sequence[int], classes: Iterable[int]) -> float | None:
+    """Compute the accuracy over some classes; None if they have no samples.
+
+    >>> accuracy([9, 5, 8], [10, 10, 10], [0, 2])
+    0.85
+    """
+    chosen = list(classes)
+    total = sum(samples[c] for c in chosen)
+    return sum(hits[c] for c in chosen) / total if total else None
+
+
+def _original(goal: Goal, store: Store) -> Row:
+    found = store.result(goal.cell)
+    overall = accuracy(found["hits"], found["samples"], range(len(found["hits"])))
+    return {**goal.identity, "accuracy": overall, **{k: found[k] for k in ("hits", "samples", "class_names", "model")}}
+
+
+def _audit(goal: Goal, store: Store, before: Mapping[tuple[Any, ...], Row]) -> Iterator[Row]:
+    """Read an audit; a model without a reference is the reference itself, and ΔRS is 0."""
+    report = json.loads((store.folder(goal.cell) / "audit.json").read_text(encoding="utf-8"))
+    identity = _identity(goal)
+    shared = {
+        **identity,
+        **_original_accuracies(identity, before),
+        **{name: report["settings"][name] for name in OF_AUDIT},
+        "cell": goal.cell.key,
+        "seconds": report["seconds"],
+        "findings": [finding["code"] for finding in report["findings"]],
+    }
+    for reading in report["results"]:
+        probes = [p for p in report["probes"] if (p["scale"], p["variant"]) == (reading["scale"], reading["variant"])]
+        yield {
+            **shared,
+            **{name: reading[name] for name in OF_READING},
+            **({} if "reference" in goal.cell.needs else {"delta_rs": 0.0, "reference_rs": reading["rs"]}),
+            "probe_seconds": _mean([p["seconds"] for p in probes]),
+            "draws": _mean([p["draws"] for p in probes]),
+            "support": probes[0]["support"] if probes else None,
+        }
+
+
+def _pra(goal: Goal, store: Store) -> Iterator[Row]:
+    for row in store.result(goal.cell)["rows"]:
+        yield {**_identity(goal), **row}
+
+
+def _with_delta(rows: Sequence[Row]) -> list[Row]:
+    """Add ΔRS: the reference with the same variant and the same draw of samples."""
+
+    def place(row: Row) -> tuple[Any, ...]:
+        return tuple(row[name] for name in ("dataset", "backbone", "seed", "forget", "variant", "support"))
+
+    reference = {place(row): row["rs"] for row in rows if row["method"] == "retrained"}
+    return [row | {"delta_rs": row["rs"] - reference[place(row)] if place(row) in reference else None} for row in rows]
+
+
+def _identity(goal: Goal) -> Row:
+    return {**goal.identity, "forget_classes": [int(label) for label in str(goal.identity["forget"]).split("+")]}
+
+
+def _original_accuracies(identity: Row, before: Mapping[tuple[Any, ...], Row]) -> Row:
+    row = before.get((identity["dataset"], identity["backbone"], identity["seed"]))
+    if row is None:
+        return {"retain_original": None, "forget_original": None}
+    gone = set(identity["forget_classes"])
+    kept = [label for label in range(len(row["hits"])) if label not in gone]
+    return {
+        "retain_original": accuracy(row["hits"], row["samples"], kept),
+        "forget_original": accuracy(row["hits"], row["samples"], gone),
+    }
+
+
+def _failures(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
+    for key, cell in reachable(goal.cell for goal in goals).items():
+        failure = store.failure(key)
+        if failure is not None:
+            yield {
+                "label": cell.label,
+                "kind": failure.reason,
+                "message": failure.message,
+                "attempts": failure.attempts,
+            }
+
+
+def _mean(values: Sequence[int | float]) -> float | None:
+    return sum(values) / len(values) if values else None

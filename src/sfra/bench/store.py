@@ -1,0 +1,245 @@
+"""The store: one folder that holds every finished cell, whole or not at all, and the reason of every failed one.
+
+store.json               layout version
+cells/<kind>/<key>/      result.json and the files of the work; appears by one rename
+failures/<key>.json      why a cell failed
+locks/<key>              locked by the process that computes the cell; shared by those who read it
+tmp/<key>-…              being written; rubbish as soon as the lock is free
+scratch/<key>/           what a long computation keeps for its own continuation
+quarantine/<key>-…       cells found damaged
+log/*.jsonl              the journal, one file per process
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import uuid
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from sfra.bench.cell import Cell, check_key
+from sfra.bench.folders import disk_errors, force_out, read_json, remove, sizes, write_json
+from sfra.bench.journal import Journal
+from sfra.bench.locks import Lock, StoreError, acquire, is_held, read_owner
+from sfra.bench.records import Failure, Record
+from sfra.errors import InputError
+
+__all__ = ["Failure", "Record", "Store", "StoreError"]
+
+LAYOUT = 1
+_DRAFT = re.compile(r"store-[0-9a-f]{32}\.json")
+_FOLDERS = ("cells", "failures", "locks", "tmp", "scratch", "quarantine", "log")
+
+
+class Store:
+    """A benchmark's folder; made when it is absent or empty, refused when it is something else."""
+
+    def __init__(self, folder: Path | str, *, read_only: bool = False) -> None:
+        self.root = Path(folder).expanduser().absolute()
+        self.read_only = read_only
+        if not read_only:
+            with disk_errors(self.root):
+                self._make()
+        self._check()
+        self.journal = Journal(self.root / "log")
+
+    # reading
+
+    def is_done(self, cell: Cell | str) -> bool:
+        """Tell whether a cell is there and whole."""
+        return self.record(cell) is not None
+
+    def record(self, cell: Cell | str) -> Record | None:
+        """Read what is known of a finished cell; None when it is absent or damaged."""
+        return _parse(self.folder(cell))
+
+    def result(self, cell: Cell | str) -> dict[str, Any]:
+        """Read what the work returned; an error when the cell is not done."""
+        record = self.record(cell)
+        if record is None:
+            raise InputError("this cell is not done", got=getattr(cell, "label", cell), do="run the benchmark first")
+        return record.result
+
+    def folder(self, cell: Cell | str) -> Path:
+        """Say where a cell's files are, or would be."""
+        if isinstance(cell, Cell):
+            return self.root / "cells" / cell.kind / cell.key
+        key = check_key(cell)
+        kinds = [kind.name for kind in (self.root / "cells").glob("*") if (kind / key).is_dir()]
+        return self.root / "cells" / (kinds[0] if kinds else "unknown") / key
+
+    def records(self, kind: str = "*") -> Iterator[Record]:
+        """Read every finished cell of a kind, or of all."""
+        for folder in sorted((self.root / "cells").glob(f"{kind}/*")):
+            record = _parse(folder)
+            if record is not None:
+                yield record
+
+    def failure(self, cell: Cell | str) -> Failure | None:
+        """Read why a cell failed; None when it did not, or when it is done."""
+        facts = read_json(self.root / "failures" / f"{_key(cell)}.json")
+        if facts is None:
+            return None
+        return Failure(**{each.name: facts[each.name] for each in fields(Failure) if each.name in facts})
+
+    def failures(self) -> dict[str, Failure]:
+        """Read every failure, by key."""
+        keys = sorted(path.stem for path in (self.root / "failures").glob("*.json"))
+        return {key: failure for key in keys if (failure := self.failure(key)) is not None}
+
+    def is_locked(self, cell: Cell | str) -> bool:
+        """Tell whether some process is computing a cell."""
+        return is_held(self.root / "locks" / _key(cell))
+
+    def owner(self, cell: Cell | str) -> dict[str, Any]:
+        """Read who computed a cell last, or does now: ``host``, ``pid``, ``since`` and the attempt's ``tag``."""
+        return read_owner(self.root / "locks" / _key(cell))
+
+    # writing
+
+    def lock(self, cell: Cell | str, *, shared: bool = False) -> Lock | None:
+        """Take a cell's lock without waiting: alone to compute or remove it, shared to read its files."""
+        self._may_write()
+        return acquire(self.root / "locks" / _key(cell), shared=shared)
+
+    def draft(self, cell: Cell) -> Path:
+        """Make the temporary folder of a cell that is being computed."""
+        self._may_write()
+        folder = self.root / "tmp" / f"{cell.key}-{uuid.uuid4().hex}"
+        folder.mkdir()
+        return folder
+
+    def publish(self, cell: Cell, draft: Path, facts: dict[str, Any]) -> bool:
+        """Make a computed cell appear, whole, by one rename; False when it was there already, and ours is dropped."""
+        content = {
+            "key": cell.key,
+            "kind": cell.kind,
+            "version": cell.version,
+            "label": cell.label,
+            "settings": cell.settings,
+            "needs": {role: need.key for role, need in cell.needs.items()},
+            "files": sizes(draft),
+            **facts,
+        }
+        write_json(draft / "result.json", content, by_way_of=draft)
+        force_out(draft)
+        target = self.folder(cell)
+        target.parent.mkdir(exist_ok=True)
+        try:
+            os.rename(draft, target)
+        except OSError as problem:
+            if problem.errno not in (errno.ENOTEMPTY, errno.EEXIST):
+                raise
+            remove(draft)
+            return False
+        self.clear_failure(cell)
+        remove(self.scratch(cell))
+        return True
+
+    def scratch(self, cell: Cell | str) -> Path:
+        """Say where a cell's computation may keep its own checkpoints."""
+        return self.root / "scratch" / _key(cell)
+
+    def write_failure(self, failure: Failure) -> None:
+        """Keep the reason of a failure."""
+        self._may_write()
+        facts = {each.name: getattr(failure, each.name) for each in fields(Failure)}
+        write_json(self.root / "failures" / f"{check_key(failure.key)}.json", facts, by_way_of=self.root / "tmp")
+
+    def clear_failure(self, cell: Cell | str) -> None:
+        """Forget a failure, so that the cell may be computed again."""
+        self._may_write()
+        (self.root / "failures" / f"{_key(cell)}.json").unlink(missing_ok=True)
+
+    def set_aside(self, cell: Cell) -> bool:
+        """Move a damaged cell to the quarantine; the caller holds its lock."""
+        folder = self.folder(cell)
+        if not folder.exists() or _parse(folder) is not None:
+            return False
+        os.rename(folder, self.root / "quarantine" / f"{cell.key}-{uuid.uuid4().hex[:8]}")
+        self.journal.write("quarantined", key=cell.key, label=cell.label)
+        return True
+
+    def discard(self, cell: Cell) -> bool:
+        """Remove a finished cell that nobody reads; False when it is locked or absent."""
+        lock = self.lock(cell)
+        if lock is None:
+            return False
+        with lock, disk_errors(self.root):
+            if not self.folder(cell).exists():
+                return False
+            rubbish = self.root / "tmp" / f"{cell.key}-{uuid.uuid4().hex}"
+            os.rename(self.folder(cell), rubbish)
+            self.journal.write("pruned", key=cell.key, label=cell.label)
+            remove(rubbish)
+        return True
+
+    def sweep(self, key: str | None = None) -> None:
+        """Remove what dead processes left behind: drafts whose lock is free, scratch of finished cells.
+
+        With a key: only that cell's drafts, and the caller holds its lock.
+        """
+        self._may_write()
+        if key is not None:
+            for path in (self.root / "tmp").glob(f"{check_key(key)}-*"):
+                remove(path)
+            return
+        keys = {path.name[:64] for path in (self.root / "tmp").iterdir()}
+        keys |= {path.name for path in (self.root / "scratch").iterdir() if self.is_done(path.name)}
+        for each in sorted(keys):
+            lock = self.lock(each)
+            if lock is not None:
+                with lock:
+                    self.sweep(each)
+                    if self.is_done(each):
+                        remove(self.scratch(each))
+
+    def _make(self) -> None:
+        self.root.mkdir(parents=True, exist_ok=True)
+        mark = self.root / "store.json"
+        if not mark.exists():
+            strangers = [path.name for path in self.root.iterdir() if _DRAFT.fullmatch(path.name) is None]
+            if strangers and not mark.exists():
+                raise _foreign(self.root, f"it holds {', '.join(sorted(strangers)[:3])}")
+            write_json(mark, {"sfra": "benchmark store", "layout": LAYOUT}, by_way_of=self.root)
+        for name in _FOLDERS:
+            (self.root / name).mkdir(exist_ok=True)
+
+    def _check(self) -> None:
+        mark = read_json(self.root / "store.json")
+        if mark is None:
+            raise _foreign(self.root, "no store.json" if self.root.is_dir() else "no such folder")
+        if mark.get("sfra") != "benchmark store" or mark.get("layout") != LAYOUT:
+            raise _foreign(self.root, f"store.json of layout {mark.get('layout')}")
+
+    def _may_write(self) -> None:
+        assert not self.read_only, "a store opened for reading must never be written"
+
+
+def _parse(folder: Path) -> Record | None:
+    facts = read_json(folder / "result.json")
+    if facts is None or facts.get("key") != folder.name:
+        return None
+    try:
+        record = Record(**{each.name: facts[each.name] for each in fields(Record)})
+        whole = all((folder / name).stat().st_size == size for name, size in record.files.items())
+    except (KeyError, OSError):
+        return None
+    return record if whole else None
+
+
+def _key(cell: Cell | str) -> str:
+    return cell.key if isinstance(cell, Cell) else check_key(cell)
+
+
+def _foreign(folder: Path, got: str) -> StoreError:
+    return StoreError(
+        f"{folder} is not a benchmark store",
+        expected=f"an empty or new folder, or one with a store.json of layout {LAYOUT}",
+        got=got,
+        do="name another folder",
+    )

@@ -1,0 +1,44 @@
+"""All tables of a benchmark, from the rows of its store."""
+
+from __future__ import annotations
+
+from sfra.bench.rows import Rows
+from sfra.tables import (
+    Table,
+    distributions_table,
+    failures_table,
+    missing_row_table,
+    multi_class_table,
+    per_class_table,
+    probe_cost_table,
+    scores_table,
+    settings_table,
+    summary_table,
+    support_table,
+    unlearning_quality_table,
+)
+
+
+def tables_of(rows: Rows, *, scale: str, rule: str, pra_variant: str = "cosine") -> list[Table]:
+    """Make every table for one scale and selection rule; those without rows say what is missing.
+
+    Args:
+        rows: What the store holds, as :func:`sfra.bench.rows.collect` reads it.
+        scale: ``native``, ``canonical`` or another scale of the audits.
+        rule: ``source-free``, ``validation`` or ``worst-case``.
+        pra_variant: ``cosine`` or ``l2``.
+    """
+    audits, pra, probes = rows.audits, rows.pra, rows.probes
+    return [
+        summary_table(audits, pra, scale=scale, rule=rule, pra_variant=pra_variant),
+        per_class_table(audits, pra, probes, scale=scale, rule=rule, pra_variant=pra_variant),
+        multi_class_table(audits, pra, probes, scale=scale, rule=rule, pra_variant=pra_variant),
+        unlearning_quality_table(audits, scale=scale, rule=rule),
+        missing_row_table(audits, scale=scale, rule=rule),
+        distributions_table(audits, scale=scale, rule=rule),
+        scores_table(audits, scale=scale, rule=rule),
+        support_table(audits, scale=scale, rule=rule),
+        probe_cost_table(audits, scale=scale, rule=rule),
+        settings_table(audits),
+        failures_table(rows.failures),
+    ]

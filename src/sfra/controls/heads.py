@@ -1,0 +1,32 @@
+"""Several heads side by side, so that they are measured in one pass over the data."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sfra.data.sets import FeatureSet
+from sfra.evaluate import Trace, evaluate
+from sfra.head import Head
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Heads:
+    """Heads of one shape, stacked."""
+
+    weights: Float[Tensor, "heads C d"]
+    """``W`` of each."""
+    biases: Float[Tensor, "heads C"]
+    """``b`` of each."""
+
+
+def measure_heads(heads: Sequence[Head], data: FeatureSet, forget: Sequence[int]) -> Trace:
+    """Count what each head gets right; the "epochs" of the result are the heads, in order."""
+    stacked = Heads(
+        weights=torch.stack([head.weight for head in heads]), biases=torch.stack([head.bias for head in heads])
+    )
+    return evaluate(stacked, data.features, data.labels, forget)

@@ -1,0 +1,157 @@
+"""A linear probe: a fresh linear classifier on frozen features, trained on real labels of every class."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Int64
+from torch import Tensor
+
+from sfra.controls.heads import measure_heads
+from sfra.controls.sgd import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
+from sfra.data.sets import FeatureSet
+from sfra.errors import InputError
+from sfra.evaluate import check_evaluation
+from sfra.head import MIN_CLASSES, Head
+from sfra.threads import one_thread
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Probed:
+    """What a linear classifier can read off the features. Accuracies are on the test split, in [0, 1]."""
+
+    head: Head
+    """The classifier of the best epoch."""
+    forget_accuracy: float
+    """Over all samples of the forget classes."""
+    per_class: dict[int, float]
+    """Accuracy on each forget class; a class without test samples is left out."""
+    retain_accuracy: float
+    """Over all samples of the other classes."""
+    epoch: int
+    """The epoch of lowest validation loss, from 1."""
+    history: tuple[ProbeEpoch, ...]
+    """One entry per epoch that was run."""
+
+
+def linear_probe(
+    train: FeatureSet,
+    test: FeatureSet,
+    forget: Sequence[int],
+    *,
+    classes: int,
+    learning_rate: float = 0.01,
+    momentum: float = 0.9,
+    batch_size: int = 128,
+    validation: float = 0.1,
+    patience: int = 5,
+    epochs: int = 100,
+    seed: int = 0,
+    device: str | torch.device = "cpu",
+) -> Probed:
+    """Train a linear classifier on real features and report what it recognises on the test split.
+
+    SGD on the mean cross-entropy of ``softmax(W z + b)``, no weight decay, from rows initialised as those of
+    ``torch.nn.Linear``. A share of the training samples of every class is held out; training ends when its
+    cross-entropy has not fallen for ``patience`` epochs, or after ``epochs``, and the classifier of its lowest value
+    is the result. The same data, settings and seed give the same classifier on the same kind of device.
+
+    Args:
+        train: Features of the training split, with the forget classes and their true labels.
+        test: Features to report on.
+        forget: Forget classes.
+        classes: Number of outputs; every label is below it.
+        learning_rate: Of SGD, constant.
+        momentum: Of SGD.
+        batch_size: Samples per step; the last batch of an epoch holds what is left.
+        validation: Share of each class to hold out, rounded, but at least one sample of a class of two or more.
+        patience: Epochs without a lower validation loss before training ends.
+        epochs: The most epochs.
+        seed: First weights, held-out part and order of the samples.
+        device: Where to train.
+
+    >>> data = FeatureSet(features=torch.eye(3).repeat(20, 1), labels=torch.arange(3).repeat(20))
+    >>> probed = linear_probe(data, data, [2], classes=3)
+    >>> probed.forget_accuracy, probed.retain_accuracy
+    (1.0, 1.0)
+    """
+    _check_settings(learning_rate, momentum, batch_size, validation, patience, epochs, classes)
+    _check_data(train, test, forget, classes)
+    generator = torch.Generator().manual_seed(seed)
+    fit, held_out = _split(train.labels.cpu(), validation, generator)
+    start = Head(torch.zeros(classes, train.features.shape[1])).reset_rows(range(classes), seed=seed)
+    features, labels = train.features.to(device, torch.float32), train.labels.to(device)
+    classifier = SoftmaxRegression(start, features, labels, learning_rate=learning_rate, momentum=momentum)
+    with one_thread():  # the products are small, and the sums then do not depend on the number of threads
+        head, history = train_until_flat(classifier, fit, held_out.to(device), generator, batch_size, patience, epochs)
+    return _report(head, history, test, sorted(forget))
+
+
+def _report(head: Head, history: list[ProbeEpoch], test: FeatureSet, forget: Sequence[int]) -> Probed:
+    trace = measure_heads([head], test, forget)
+    losses = [entry.validation_loss for entry in history]
+    return Probed(
+        head=head,
+        forget_accuracy=float(trace.forget[0]),
+        per_class={c: float(trace.per_class[0, c]) for c in forget if trace.counts[c]},
+        retain_accuracy=float(trace.retain[0]),
+        epoch=1 + losses.index(min(losses)),
+        history=tuple(history),
+    )
+
+
+def _split(labels: Int64[Tensor, " n"], share: float, generator: torch.Generator) -> tuple[Rows, Rows]:
+    """Hold out a share of each class at random; return the positions to train on and those held out, ascending."""
+    order = torch.randperm(len(labels), generator=generator)
+    by_class = order[torch.sort(labels[order], stable=True).indices]
+    chosen = []
+    for part in by_class.split(torch.bincount(labels).tolist()):  # type: ignore[no-untyped-call]
+        held_out = round(share * len(part))
+        chosen.append(part[: min(max(held_out, 1), len(part) - 1)] if len(part) else part)
+    mask = torch.zeros(len(labels), dtype=torch.bool)
+    mask[torch.cat(chosen)] = True
+    if not mask.any():
+        raise InputError(
+            "nothing can be held out to validate the linear probe on",
+            expected="a class with two or more training samples",
+            got="one sample per class",
+        )
+    return torch.nonzero(~mask).flatten(), torch.nonzero(mask).flatten()
+
+
+def _check_data(train: FeatureSet, test: FeatureSet, forget: Sequence[int], classes: int) -> None:
+    width = train.features.shape[1]
+    check_evaluation(test.features, test.labels, forget, classes=classes, width=width)
+    for c in sorted(forget):
+        if not bool((train.labels == c).any()):
+            raise InputError(
+                f"the linear probe has no training sample of forget class {c}",
+                expected="the training split with its forget samples",
+                got=f"{len(train)} samples of other classes",
+            )
+    check_evaluation(train.features, train.labels, forget, classes=classes, width=width)
+
+
+def _check_settings(
+    learning_rate: float,
+    momentum: float,
+    batch_size: int,
+    validation: float,
+    patience: int,
+    epochs: int,
+    classes: int,
+) -> None:
+    limits = {
+        "learning_rate": (learning_rate > 0, "a number above 0", learning_rate),
+        "momentum": (0 <= momentum < 1, "from 0 to below 1", momentum),
+        "batch_size": (batch_size >= 1, "1 or more", batch_size),
+        "validation": (0 < validation < 1, "a share between 0 and 1", validation),
+        "patience": (patience >= 1, "1 or more", patience),
+        "epochs": (epochs >= 1, "1 or more", epochs),
+        "classes": (classes >= MIN_CLASSES, f"{MIN_CLASSES} or more", classes),
+    }
+    for name, (fine, expected, got) in limits.items():
+        if not fine:
+            raise InputError(f"{name} of the linear probe is out of range", expected=expected, got=got)

@@ -1,0 +1,31 @@
+"""Tables of results, made of plain rows: as data, in Markdown, CSV and LaTeX."""
+
+from sfra.tables.ablations import distributions_table, missing_row_table, scores_table, support_table
+from sfra.tables.costs import failures_table, probe_cost_table, settings_table
+from sfra.tables.csv_file import to_csv
+from sfra.tables.latex import to_latex
+from sfra.tables.markdown import to_markdown
+from sfra.tables.results import multi_class_table, per_class_table, summary_table, unlearning_quality_table
+from sfra.tables.table import MISSING, Column, Table
+from sfra.tables.write import write_tables
+
+__all__ = [
+    "MISSING",
+    "Column",
+    "Table",
+    "distributions_table",
+    "failures_table",
+    "missing_row_table",
+    "multi_class_table",
+    "per_class_table",
+    "probe_cost_table",
+    "scores_table",
+    "settings_table",
+    "summary_table",
+    "support_table",
+    "to_csv",
+    "to_latex",
+    "to_markdown",
+    "unlearning_quality_table",
+    "write_tables",
+]

@@ -1,0 +1,208 @@
+"""A whole protocol, from nothing to tables, on real digits: short models and audits, but every kind of cell."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+import torch
+
+from sfra.audit import audit
+from sfra.backbones.checkpoint import load_model
+from sfra.bench.grid import protocol_status, retry_failed, run_protocol
+from sfra.bench.plan import plan
+from sfra.bench.protocol import Protocol, load_protocol
+from sfra.bench.report import make_report
+from sfra.bench.rows import accuracy, collect
+from sfra.bench.store import Store
+from sfra.bench.works import read_features
+from sfra.data import ImageSet, load_data
+from sfra.errors import InputError
+from sfra.metrics import relearning_score
+
+PROTOCOL = Protocol(
+    name="short",
+    dataset="digits",
+    backbone="small-mlp",
+    forget=((3,), (1, 6)),
+    methods=("retrained", "delete"),
+    audit={"n": 400, "m": 20, "epochs": 5},
+    pra={"supports": 2},
+    limits={"default": 300},
+)
+
+
+def digits() -> ImageSet:
+    images = load_data("digits")
+    assert isinstance(images, ImageSet)
+    return images
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("bench") / "store"
+    summary = run_protocol(PROTOCOL, folder, workers=2)
+    assert summary.complete, [failure.message for failure in summary.failed]
+    return folder
+
+
+def test_every_goal_is_done_and_a_second_run_computes_nothing(store: Path) -> None:
+    again = run_protocol(PROTOCOL, store)
+    assert again.complete
+    assert not again.computed
+    assert protocol_status(PROTOCOL, store).complete
+
+
+def test_the_reference_never_saw_the_class_and_the_original_did(store: Path) -> None:
+    rows = collect(plan(PROTOCOL), Store(store, read_only=True))
+    reference = next(r for r in rows.audits if r["method"] == "retrained" and r["forget"] == "3")
+    assert reference["forget_before"] == 0.0
+    assert reference["retain_before"] > 0.9
+    assert reference["forget_original"] > 0.9
+    assert reference["delta_rs"] == 0.0
+
+
+def test_stored_models_are_ordinary_model_directories(store: Path) -> None:
+    opened = Store(store, read_only=True)
+    records = [record for kind in ("train", "unlearn", "mask") for record in opened.records(kind)]
+    assert len(records) == 1 + 2 + 2 + 2  # the original, two references, delete twice, masked twice
+    images = next(digits().batches(16))
+    for record in records:
+        model = load_model(opened.folder(record.key) / "model").model
+        assert model(images).shape == (16, 10)
+
+
+def test_features_are_those_of_the_model(store: Path) -> None:
+    opened = Store(store, read_only=True)
+    goal = next(g for g in plan(PROTOCOL) if g.identity["method"] == "delete" and g.what == "audit")
+    cell = goal.cell.needs["test"]
+    head, features = read_features(opened.folder(cell))
+    model = load_model(opened.folder(cell.needs["model"]) / "model").model
+    test = digits()
+    with torch.no_grad():
+        logits = model(next(test.batches(len(test))))
+    assert torch.equal(features.labels, test.labels)
+    torch.testing.assert_close(head(features.features), logits, rtol=1e-4, atol=1e-4)
+    found = opened.result(cell)
+    right = logits.argmax(1) == test.labels
+    assert found["hits"] == [int(right[test.labels == k].sum()) for k in range(10)]
+    assert found["samples"] == [int((test.labels == k).sum()) for k in range(10)]
+
+
+def test_an_audit_of_the_grid_is_the_audit_of_its_model(store: Path) -> None:
+    opened = Store(store, read_only=True)
+    goal = next(g for g in plan(PROTOCOL) if g.identity["method"] == "delete" and g.what == "audit")
+    stored = json.loads((opened.folder(goal.cell) / "audit.json").read_text())
+    model = opened.folder(goal.cell.needs["test"].needs["model"]) / "model"
+    reference = opened.folder(goal.cell.needs["reference"].needs["test"].needs["model"]) / "model"
+    direct = audit(str(model), 3, data="digits", reference=str(reference), cache=False, n=400, m=20, epochs=5)
+    assert stored["verdict"] == direct.verdict
+    assert stored["rs"] == pytest.approx(direct.rs, abs=0.05)  # features are encoded in other batches there
+    assert stored["delta_rs"] == pytest.approx(direct.delta_rs, abs=0.05)
+
+
+def test_rows_hold_every_audit_control_and_probe_with_consistent_scores(store: Path) -> None:
+    rows = collect(plan(PROTOCOL), Store(store, read_only=True))
+    assert rows.missing == 0
+    assert len({row["cell"] for row in rows.audits}) == 3 * 2
+    assert len(rows.pra) == 3 * 2 * 2 * 2
+    assert len(rows.probes) == 3 * 2
+    for row in [r for r in rows.audits if r["rule"] == "source-free"] + rows.pra:
+        ends = (row["retain_before"], row["retain_after"], row["forget_before"], row["forget_after"])
+        assert row["rs"] == pytest.approx(relearning_score(*ends))
+    for row in rows.pra:
+        twin = next(
+            other["rs"]
+            for other in rows.pra
+            if other["method"] == "retrained"
+            and all(other[name] == row[name] for name in ("forget", "variant", "support"))
+        )
+        assert row["delta_rs"] == pytest.approx(row["rs"] - twin)
+    original = rows.originals[0]
+    assert original["accuracy"] == accuracy(original["hits"], original["samples"], range(10))
+
+
+def test_the_report_has_the_tables_and_the_rows_in_every_format(store: Path, tmp_path: Path) -> None:
+    report = make_report(PROTOCOL, store)
+    report.save(tmp_path)
+    labels = {table.label for table in report.tables}
+    assert {"summary", "per-class", "multi-class", "unlearning-quality", "probe-cost", "settings"} <= labels
+    assert {"summary-native-worst-case", "per-class-native-worst-case"} <= labels
+    for label in labels:
+        assert all((tmp_path / "tables" / f"{label}{ending}").stat().st_size for ending in (".md", ".csv", ".tex"))
+    with (tmp_path / "rows" / "audits.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == len(report.rows.audits)
+    assert json.loads((tmp_path / "bench.json").read_text())["missing"] == 0
+    assert "Recovery over single forget classes" in report.text()
+
+
+def test_the_same_store_gives_the_same_bytes(store: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        make_report(PROTOCOL, store).save(tmp_path / name)
+    files = sorted(path.relative_to(tmp_path / "one") for path in (tmp_path / "one").rglob("*") if path.is_file())
+    assert files
+    for file in files:
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_a_part_of_a_protocol_is_the_same_cells(store: Path, tmp_path: Path) -> None:
+    summary = run_protocol(PROTOCOL, store, only={"method": "delete", "forget": "3"})
+    assert summary.complete
+    assert not summary.computed
+    report = make_report(PROTOCOL, store)
+    fresh = Store(tmp_path / "new")
+    partial = make_report(PROTOCOL, fresh.root)
+    assert partial.rows.missing == len(plan(PROTOCOL))
+    assert "are not there" in partial.text()
+    assert report.rows.missing == 0
+
+
+def test_another_data_set_under_the_same_name_is_refused(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from sfra.bench import works
+    from sfra.bench.work import Context
+
+    goal = next(g for g in plan(PROTOCOL) if g.identity["method"] == "delete" and g.what == "audit")
+    cell = goal.cell.needs["test"]
+    inputs = {"model": Store(store, read_only=True).folder(cell.needs["model"])}
+    smaller = digits().select(torch.arange(100))
+    monkeypatch.setattr(works, "_images", lambda data, split: smaller)
+    with pytest.raises(InputError, match="not the one that the model was trained on"):
+        works.features(cell, inputs, tmp_path, Context())
+
+
+@pytest.mark.parametrize(
+    ("method", "reason", "message"),
+    [
+        ("bench_methods:Raises", "raised", "it went wrong"),
+        ("bench_methods:Poisoned", "not-finite", "not finite"),
+        ("bench_methods:Endless", "time-limit", "took longer"),
+    ],
+)
+def test_a_method_that_misbehaves_is_reported_and_the_rest_goes_on(
+    store: Path, method: str, reason: str, message: str
+) -> None:
+    """The other methods of the grid are done: it is the same store, and only what the new method needs is computed."""
+    fields = {name: getattr(PROTOCOL, name) for name in Protocol.__dataclass_fields__}
+    limits = {"default": 300, "unlearn": 300 if reason != "time-limit" else 20}
+    mixed = Protocol(**{**fields, "methods": (method, "retrained", "delete"), "forget": ((3,),), "limits": limits})
+    summary = run_protocol(mixed, store)
+    assert [failure.reason for failure in summary.failed] == [reason]
+    assert message in summary.failed[0].message
+    assert {one.cell.kind for one in summary.blocked} == {"features", "audit", "pra", "linear-probe"}
+    assert len(summary.done) == 1 + 3 * 3
+    again = run_protocol(mixed, store)
+    assert not again.computed  # a failure is kept, and not tried again unless asked
+    report = make_report(mixed, store)
+    assert reason in next(table for table in report.tables if table.label == "failures").records[0].values()
+    assert len(retry_failed(mixed, store)) == 1
+    assert not protocol_status(mixed, store).failed
+
+
+def test_a_protocol_of_a_file_runs_by_its_path(tmp_path: Path) -> None:
+    file = tmp_path / "own.toml"
+    file.write_text('name = "own"\nextends = "digits-tiny"\nforget = [[3]]\nmethods = ["retrained"]\n')
+    assert load_protocol(file).name == "own"

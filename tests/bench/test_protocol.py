@@ -1,0 +1,147 @@
+"""Protocols: declarations that come with the package or from the user, checked before anything runs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from sfra import recipes, unlearn
+from sfra.bench.plan import parse_only, plan
+from sfra.bench.protocol import PUBLISHED, Ablation, Protocol, describe_protocol, load_protocol, protocol_names
+from sfra.errors import InputError
+
+PAPER = {
+    "cifar10-resnet18": (500_000, 500, [(k,) for k in range(10)]),
+    "cifar100-resnet18": (100_000, 50, [(k,) for k in range(0, 100, 10)]),
+    "tinyimagenet-resnet18": (50_000, 25, [(k,) for k in range(0, 200, 20)]),
+    "cifar10-resnet18-multi": (500_000, 500, [(1, 6)]),
+    "cifar100-resnet18-multi": (
+        50_000,
+        100,
+        [(25, 58), (23, 25, 38, 58, 96), (23, 25, 38, 49, 51, 54, 58, 66, 96, 98)],
+    ),
+}
+"""N, M and forget sets of the published protocol."""
+
+
+def write(tmp_path: Path, text: str, name: str = "own.toml") -> Path:
+    file = tmp_path / name
+    file.write_text(text, encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("name", protocol_names())
+def test_every_protocol_can_be_planned_and_described(name: str) -> None:
+    protocol = load_protocol(name)
+    assert protocol.name == name
+    assert describe_protocol(name)
+    goals = plan(protocol)
+    per_model = len(protocol.methods) + len(protocol.controls)
+    mains = [goal for goal in goals if goal.identity.get("audit") == "main"]
+    assert len(mains) == per_model * len(protocol.forget) * len(protocol.seeds)
+    assert protocol.recipe is None or protocol.recipe in recipes.names()
+
+
+@pytest.mark.parametrize("name", PAPER)
+def test_the_published_settings_are_those_of_the_paper(name: str) -> None:
+    protocol = load_protocol(name)
+    n, m, forget = PAPER[name]
+    assert (protocol.audit["n"], protocol.audit["m"]) == (n, m)
+    assert list(protocol.forget) == forget
+    assert protocol.audit["seeds"] == 3
+    assert protocol.audit["epochs"] == 500
+
+
+def test_all_eleven_methods_are_run_unless_a_protocol_says_otherwise() -> None:
+    assert set(PUBLISHED) == set(unlearn.names())
+    assert load_protocol("digits").methods == PUBLISHED
+
+
+def test_a_protocol_of_the_user_extends_one_by_name_or_by_file(tmp_path: Path) -> None:
+    write(tmp_path, 'name = "base"\nextends = "digits"\nforget = [[1]]\n', "base.toml")
+    own = write(tmp_path, 'name = "own"\nextends = "base.toml"\nseeds = [3, 4]\npra = false\n')
+    protocol = load_protocol(own)
+    assert (protocol.dataset, protocol.forget, protocol.seeds, protocol.pra) == ("digits", ((1,),), (3, 4), None)
+    assert protocol.linear_probe == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("name = 'a'\nextends = 'digits'\nforgte = [[1]]", "keys that mean nothing"),
+        ("name = 'a'", "is not a protocol"),
+        ("name = 'a'\nextends = 'digits'\nforget = []", "forget cannot be used"),
+        ("name = 'a'\nextends = 'digits'\nforget = [[1], [1]]", "no entry twice"),
+        ("name = 'a'\nextends = 'digits'\ncontrols = ['hidden']", "controls cannot be used"),
+        ("name = 'a'\nextends = 'digits'\nfeature_type = 'int8'", "float32 or float16"),
+        ("name = 'a'\nextends = 'digits'\n[[ablation]]\nname = 'x'", "an ablation"),
+        ("name = 'a'\nextends = 'digits'\n[[ablation]]\nname='x'\nvary={m=[9]}\nmethods=['magic']", "ablation x"),
+        ("name = 'a'\nextends = 'own.toml'", "extends itself"),
+        ("name = ", "cannot be read"),
+    ],
+)
+def test_a_protocol_that_cannot_be_run_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        load_protocol(write(tmp_path, text))
+
+
+def test_an_unknown_name_lists_the_known_ones() -> None:
+    with pytest.raises(InputError, match="digits-tiny"):
+        load_protocol("digit")
+
+
+def test_wrong_settings_are_refused_when_planned(tmp_path: Path) -> None:
+    own = write(tmp_path, 'name = "own"\nextends = "digits"\n[audit]\nepoch = 3\n')
+    with pytest.raises(InputError, match="an audit cannot be set so"):
+        plan(load_protocol(own))
+    with pytest.raises(InputError, match="no such unlearning method"):
+        plan(load_protocol(write(tmp_path, 'name = "own"\nextends = "digits"\nmethods = ["magic"]\n')))
+
+
+def test_an_ablation_runs_every_combination() -> None:
+    ablation = Ablation(name="size", vary={"m": [10, 20], "score": ["softmax", "energy"]})
+    assert len(ablation.variants()) == 4
+
+
+def test_models_and_references_are_shared_by_everything_that_needs_them() -> None:
+    protocol = Protocol(
+        name="shared",
+        dataset="digits",
+        backbone="small-cnn",
+        forget=((3,), (7,)),
+        methods=("retrained", "delete"),
+        ablations=(Ablation(name="scores", vary={"score": ["softmax", "energy"]}),),
+    )
+    goals = plan(protocol)
+    keys = {goal.cell.key for goal in goals if goal.what == "audit"}
+    assert len([goal for goal in goals if goal.what == "audit"]) == 3 * 2 * 3
+    assert len(keys) == 3 * 2 * 2  # softmax is the main audit over again: the same cell
+    references = {goal.cell.needs["reference"].key for goal in goals if "reference" in goal.cell.needs}
+    own = {goal.cell.key for goal in goals if goal.what == "audit" and goal.identity["method"] == "retrained"}
+    assert references == own
+
+
+def test_a_part_can_be_chosen_and_a_wrong_part_is_refused() -> None:
+    protocol = load_protocol("digits")
+    goals = plan(protocol, parse_only("method=delete,forget=1+6"))
+    assert {goal.what for goal in goals} == {"audit", "pra", "linear-probe"}
+    assert {goal.identity["forget"] for goal in goals} == {"1+6"}
+    with pytest.raises(InputError, match="forget=8"):
+        plan(protocol, {"forget": "8"})
+    with pytest.raises(InputError, match="selection cannot be read"):
+        parse_only("delete")
+
+
+def test_everything_that_decides_a_result_is_in_its_key() -> None:
+    base = load_protocol("digits-tiny")
+
+    def keys(**changes: object) -> set[str]:
+        fields = {name: getattr(base, name) for name in Protocol.__dataclass_fields__} | changes
+        return {goal.cell.key for goal in plan(Protocol(**fields), {"method": "delete", "what": "audit"})}
+
+    same = keys(name="another", description="other words", limits={"default": 1.0}, resources={})
+    assert same == keys()
+    for change in ({"seeds": (1,)}, {"audit": {"n": 2000, "m": 50, "epochs": 11}}, {"feature_type": "float16"}):
+        assert not keys(**change) & keys()
+    assert not keys(recipe="digits-small-cnn", backbone="small-cnn") & keys()

@@ -1,0 +1,161 @@
+"""Toy works: numbers instead of networks, some of them ill-behaved, importable by worker processes."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from sfra.bench.cell import Cell
+from sfra.bench.runner import run
+from sfra.bench.store import Store
+from sfra.bench.work import Context, NotFiniteError, work
+
+
+@work("number")
+def number(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+    """Sleep a little, then write down the number of the settings."""
+    time.sleep(cell.settings.get("sleep", 0.0))
+    (out / "value.txt").write_text(str(cell.settings["value"]))
+    return {"value": cell.settings["value"]}
+
+
+@work("sum", version=3)
+def total(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+    """Add up the numbers in the inputs' files."""
+    time.sleep(cell.settings.get("sleep", 0.0))
+    parts = {role: int((folder / "value.txt").read_text()) for role, folder in inputs.items()}
+    (out / "value.txt").write_text(str(sum(parts.values())))
+    context.progress(len(parts), len(parts), "added")
+    return {"value": sum(parts.values()), "parts": parts}
+
+
+@work("trouble")
+def trouble(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+    """Do what the settings say, none of it good."""
+    (out / "half.txt").write_text("half")
+    print("about to", cell.settings["how"], flush=True)  # noqa: T201 - it is what the failure record must show
+    result: dict[str, Any] = TROUBLES[cell.settings["how"]](cell, context)
+    return result
+
+
+@work("surroundings")
+def surroundings(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+    """Tell what a work finds around it; the second of two is started before the first has ended."""
+    time.sleep(0.3)
+    facts = {"threads": os.environ["OMP_NUM_THREADS"], "mkl": os.environ["MKL_NUM_THREADS"], "pid": os.getpid()}
+    return {**facts, "device": context.device, "stdin": sys.stdin.read()}
+
+
+def _raise(cell: Cell, context: Context) -> dict[str, Any]:
+    raise ValueError("seven is not a prime")
+
+
+def _diverge(cell: Cell, context: Context) -> dict[str, Any]:
+    raise NotFiniteError("the weights are not finite", got="nan after epoch 3")
+
+
+def _hang(cell: Cell, context: Context) -> dict[str, Any]:
+    while True:
+        time.sleep(1)
+
+
+def _segfault(cell: Cell, context: Context) -> dict[str, Any]:
+    return {"value": ctypes.string_at(0)}
+
+
+def _suicide(cell: Cell, context: Context) -> dict[str, Any]:
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def _crash_twice(cell: Cell, context: Context) -> dict[str, Any]:
+    """Die the first two times; the scratch folder survives and counts."""
+    tries = len(list(context.scratch.iterdir()))
+    (context.scratch / f"{tries}").write_text("")
+    if tries < 2:
+        os.kill(os.getpid(), signal.SIGKILL)
+    return {"tries": tries + 1}
+
+
+def _leave_child(cell: Cell, context: Context) -> dict[str, Any]:
+    """Die and leave a forked child behind, as a data loader might; it must not keep the lock."""
+    if os.fork() == 0:
+        os.setsid()
+        time.sleep(cell.settings["seconds"])
+        os._exit(0)
+    os.kill(os.getpid(), signal.SIGKILL)
+    return {}
+
+
+def _start_child(cell: Cell, context: Context) -> dict[str, Any]:
+    """Start a process, say which, and never end."""
+    child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
+    Path(cell.settings["tell"]).write_text(str(child.pid))
+    return _hang(cell, context)
+
+
+def _be_refused(cell: Cell, context: Context) -> dict[str, Any]:
+    raise PermissionError(13, "Permission denied", cell.settings["place"])
+
+
+def _fill_disk(cell: Cell, context: Context) -> dict[str, Any]:
+    raise OSError(28, "No space left on device")
+
+
+TROUBLES: dict[str, Any] = {
+    "raise": _raise,
+    "diverge": _diverge,
+    "hang": _hang,
+    "segfault": _segfault,
+    "suicide": _suicide,
+    "crash twice": _crash_twice,
+    "leave a child": _leave_child,
+    "start a child": _start_child,
+    "be refused": _be_refused,
+    "fill the disk": _fill_disk,
+    "return a set": lambda cell, context: {"value": {1, 2}},
+    "return nan": lambda cell, context: {"scores": [0.5, float("nan")]},
+    "return a list": lambda cell, context: [1, 2],
+}
+
+
+def make_grid(size: int, sleep: float) -> list[Cell]:
+    """Build ``size`` sums of three shared numbers and, on top of every two sums, another sum."""
+    leaves = [Cell(kind="number", settings={"value": value, "sleep": sleep}) for value in range(size)]
+    sums = [
+        Cell(
+            kind="sum",
+            settings={"sleep": sleep},
+            needs={name: leaves[(place + step) % size] for step, name in enumerate("abc")},
+            label=f"sum {place}",
+        )
+        for place in range(size)
+    ]
+    pairs = zip(sums[::2], sums[1::2], strict=False)
+    return sums + [Cell(kind="sum", settings={"sleep": sleep}, needs={"a": a, "b": b}) for a, b in pairs]
+
+
+def make_trouble(how: str, **settings: object) -> Cell:
+    """Build a cell that goes wrong."""
+    return Cell(kind="trouble", settings={"how": how, **settings})
+
+
+def main() -> None:
+    """Run the toy grid in a store: what the tests of killed runs kill."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("store", type=Path)
+    parser.add_argument("--executor", default="local")
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--size", type=int, default=10)
+    parser.add_argument("--sleep", type=float, default=0.03)
+    chosen = parser.parse_args()
+    grid = make_grid(chosen.size, chosen.sleep)
+    summary = run(grid, Store(chosen.store), executor=chosen.executor, workers=chosen.workers)
+    sys.exit(0 if summary.complete else 1)

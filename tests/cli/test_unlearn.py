@@ -1,0 +1,112 @@
+"""``sfra unlearn``: settings, classes by name, and what is refused."""
+
+from __future__ import annotations
+
+import doctest
+import json
+from pathlib import Path
+
+import pytest
+
+import sfra.cli.unlearn
+from cli_toys import Files, run
+from sfra.backbones import build
+from sfra.backbones.checkpoint import load_model, save_model
+from sfra.cli.unlearn import parse_settings
+from sfra.errors import InputError
+
+Capture = pytest.CaptureFixture[str]
+NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+
+
+@pytest.fixture
+def original(files: Files) -> Path:
+    """An untrained network with names for its classes: all that these tests need."""
+    model = build("small-mlp", classes=10, seed=0)
+    return save_model("original", model, backbone="small-mlp", classes=10, class_names=NAMES)
+
+
+def unlearn(capfd: Capture, *options: object) -> tuple[int, str, str]:
+    command = ("unlearn", "original", "--data", "digits", "--method", "delete", "--out", "m", "--set", "epochs=2")
+    ran = run(capfd, *command, *options)
+    return ran.code, ran.out, ran.err
+
+
+def test_classes_go_by_name_and_settings_by_type(original: Path, capfd: Capture) -> None:
+    settings = ("--set", "optimizer=adam", "--set", "freeze_batch_norm=true", "--set", "learning_rate=1e-4")
+    code, out, err = unlearn(capfd, "--forget", "seven,2", *settings, "--seed", 3, "--json")
+    facts = json.loads(out)
+    assert code == 0
+    assert (facts["schema"], facts["forget"], facts["method"], facts["seed"]) == (
+        "sfra.unlearned/1",
+        [2, 7],
+        "delete",
+        3,
+    )
+    chosen = facts["settings"]
+    assert (chosen["optimizer"], chosen["freeze_batch_norm"], chosen["learning_rate"]) == ("adam", True, 1e-4)
+    assert load_model("m").class_names == NAMES
+    assert [record["epoch"] for record in facts["history"]] == [1, 2]
+    assert "unlearning (2)" in err
+
+
+def test_the_summary_ends_with_the_audit_to_try(original: Path, capfd: Capture) -> None:
+    code, out, _ = unlearn(capfd, "--forget", 7)
+    assert code == 0
+    assert out.startswith("Unlearned by delete, epoch ")
+    assert "\nOn the validation split: retain " in out
+    assert out.endswith(
+        "\nWritten to m.\n\nNext:\n"
+        "  sfra train --data digits --backbone small-mlp --without 7 --out REFERENCE\n"
+        "  sfra audit m --forget 7 --data digits --reference REFERENCE\n"
+    )
+
+
+def test_a_method_of_ones_own_goes_by_its_address(original: Path, capfd: Capture) -> None:
+    code, out, _ = unlearn(capfd, "--forget", 7, "--method", "sfra.unlearn.finetune:Finetune", "--json")
+    assert (code, json.loads(out)["method"]) == (0, "finetune")
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--forget", "7", "--set", "lr=1"), "expected: epochs, batch_size, learning_rate, optimizer"),
+        (("--forget", "7", "--set", "learning_rate=fast"), "learning_rate"),
+        (("--forget", "7", "--set", "momentum"), "--set NAME=VALUE"),
+        (("--forget", "7", "--set", "epochs=3"), "a setting is given twice"),
+        (("--forget", "7", "--method", "forgetting"), "there is no such unlearning method"),
+        (("--forget", "ten"), "there is no class named 'ten'"),
+        (("--forget", "12"), "a forget class"),
+        (("--forget", ""), "a forget class is empty"),
+        (("--forget", "7", "--out", "original"), "the original would be replaced"),
+        (("--forget", "7", "--data", "nothing"), "there is no such data set"),
+    ],
+)
+def test_what_the_user_can_fix_ends_with_a_message_and_2(
+    original: Path, capfd: Capture, options: tuple[str, ...], message: str
+) -> None:
+    code, out, err = unlearn(capfd, *options)
+    assert code == 2, err
+    assert message in err
+    assert out == ""
+    assert not Path("m").exists()
+
+
+def test_a_model_that_is_not_there_is_said_to_be_missing(files: Files, capfd: Capture) -> None:
+    code, _, err = unlearn(capfd, "--forget", 7)
+    assert code == 2
+    assert "there is no such directory" in err
+
+
+def test_settings_are_read_as_numbers_truth_lists_or_text() -> None:
+    assert parse_settings(["a=1", "b=1e-3", "c=true", "d=[0.5, 1]", "e=adam", "f=x=y"]) == {
+        "a": 1,
+        "b": 1e-3,
+        "c": True,
+        "d": [0.5, 1],
+        "e": "adam",
+        "f": "x=y",
+    }
+    with pytest.raises(InputError, match="cannot be read"):
+        parse_settings(["=1"])
+    assert doctest.testmod(sfra.cli.unlearn).attempted > 0

@@ -1,0 +1,215 @@
+"""Decoded images on disk: made once, made again when they must be, never in the way."""
+
+import logging
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+from data_toys import toy, write_folders
+from sfra.data import FeatureSet, ImageSet, MappedPixels, MemoryPixels, decode, decoded, load_data
+from sfra.data.folder import FilePixels
+
+NAMES = ("ape", "bee", "cow")
+
+
+@pytest.fixture(autouse=True)
+def keep_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Keep even small sets, in a cache of the test's own."""
+    monkeypatch.setattr(decoded, "SMALL", 0)
+    monkeypatch.setenv("SFRA_CACHE", str(tmp_path / "cache"))
+    write_folders(tmp_path / "pets", NAMES, test=toy(3, 4, size=6))
+    return tmp_path / "cache" / "decoded"
+
+
+@pytest.fixture
+def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Note each time images are decoded."""
+    seen: list[int] = []
+    real = decode.decode_stack
+
+    def noting(sources, mode, size):  # type: ignore[no-untyped-def]
+        seen.append(len(sources))
+        return real(sources, mode, size)
+
+    monkeypatch.setattr("sfra.data.folder.decode_stack", noting)
+    return seen
+
+
+def load(path: Path) -> ImageSet:
+    data = load_data(path)
+    assert isinstance(data, ImageSet)
+    return data
+
+
+def pixels(data: ImageSet) -> torch.Tensor:
+    return torch.cat(data.pixels.blocks(0, len(data)))
+
+
+def entry(cache: Path) -> Path:
+    (found,) = (path for path in cache.iterdir() if path.is_dir())
+    return found
+
+
+def test_images_are_decoded_once_and_are_what_the_files_hold(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, decodings: list[int]
+) -> None:
+    first, second = load(tmp_path / "pets"), load(tmp_path / "pets")
+    assert decodings == [12]
+    assert isinstance(second.pixels, MappedPixels)
+    assert isinstance(second.pixels.images, np.memmap)
+    monkeypatch.setattr(decoded, "SMALL", 2**40)
+    lazy = load(tmp_path / "pets")
+    assert isinstance(lazy.pixels, FilePixels)
+    for data in (first, second):
+        assert torch.equal(pixels(data), pixels(lazy))
+        assert torch.equal(data.labels, lazy.labels)
+        assert (data.class_names, data.source) == (lazy.class_names, lazy.source)
+
+
+def test_the_fingerprint_is_that_of_the_same_images_in_memory(tmp_path: Path) -> None:
+    data = load(tmp_path / "pets")
+    assert isinstance(data.pixels, MappedPixels)
+    assert data.pixels.known is not None
+    assert data.pixels.fingerprint() == MemoryPixels(pixels(data)).fingerprint()
+    chosen = data.pixels.take([5, 2, 2]).take([2, 0])
+    assert chosen.fingerprint() == MemoryPixels(pixels(data)[[2, 5]]).fingerprint()
+
+
+def test_blocks_and_selections_are_rows_of_the_whole(tmp_path: Path) -> None:
+    data = load(tmp_path / "pets")
+    whole = pixels(data)
+    assert torch.equal(data.pixels.blocks(3, 7)[0], whole[3:7])
+    assert torch.equal(data.select(torch.tensor([9, 0, 4])).pixels.blocks(1, 99)[0], whole[[0, 4]])
+    data.pixels.blocks(0, 2)[0].zero_()
+    assert torch.equal(pixels(data), whole)
+
+
+def test_a_changed_source_is_decoded_anew(tmp_path: Path, decodings: list[int]) -> None:
+    before = load(tmp_path / "pets")
+    file = next((tmp_path / "pets" / "test" / "ape").iterdir())
+    stat = file.stat()
+    Image.new("RGB", (6, 6), (1, 2, 3)).save(file)
+    os.utime(file, ns=(stat.st_atime_ns, stat.st_mtime_ns + 1))
+    after = load(tmp_path / "pets")
+    assert decodings == [12, 12]
+    assert after.fingerprint != before.fingerprint
+    file.unlink()
+    assert len(load(tmp_path / "pets")) == 11
+
+
+def cut_pixels(folder: Path) -> None:
+    (folder / "images.npy").write_bytes((folder / "images.npy").read_bytes()[:-100])
+
+
+def flip_a_bit(folder: Path) -> None:
+    content = bytearray((folder / "images.npy").read_bytes())
+    content[-1] ^= 1
+    (folder / "images.npy").write_bytes(content)
+
+
+def lose_labels(folder: Path) -> None:
+    (folder / "images-labels.npy").unlink()
+
+
+def change_labels(folder: Path) -> None:
+    np.save(folder / "images-labels.npy", np.zeros(12, dtype=np.int64))
+
+
+def cut_notes(folder: Path) -> None:
+    (folder / "sets.json").write_text((folder / "sets.json").read_text()[:-9])
+
+
+def pickle_labels(folder: Path) -> None:
+    np.save(folder / "images-labels.npy", np.array([{}] * 12), allow_pickle=True)
+
+
+@pytest.mark.parametrize("damage", [cut_pixels, flip_a_bit, lose_labels, change_labels, cut_notes, pickle_labels])
+def test_a_damaged_entry_is_noticed_and_made_again(
+    tmp_path: Path, keep_everything: Path, decodings: list[int], caplog: pytest.LogCaptureFixture, damage: object
+) -> None:
+    before = load(tmp_path / "pets").fingerprint
+    assert callable(damage)
+    damage(entry(keep_everything))
+    with caplog.at_level(logging.WARNING):
+        assert load(tmp_path / "pets").fingerprint == before
+    assert decodings == [12, 12]
+    assert "damaged and will be made again" in caplog.text
+    load(tmp_path / "pets")
+    assert decodings == [12, 12]
+
+
+def test_an_entry_that_was_only_copied_is_still_good(
+    tmp_path: Path, keep_everything: Path, decodings: list[int]
+) -> None:
+    load(tmp_path / "pets")
+    os.utime(entry(keep_everything) / "images.npy", ns=(1, 1))
+    load(tmp_path / "pets")
+    assert decodings == [12]
+
+
+def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    kept = load(tmp_path / "pets").fingerprint
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("SFRA_CACHE", str(tmp_path / "file"))
+    data = load(tmp_path / "pets")
+    assert isinstance(data.pixels, MappedPixels)
+    assert not isinstance(data.pixels.images, np.memmap)
+    assert data.fingerprint == kept
+
+
+def test_a_full_disk_leaves_nothing_behind(
+    tmp_path: Path, keep_everything: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(np, "save", full)
+    assert len(load(tmp_path / "pets")) == 12
+    assert [path.suffix for path in keep_everything.iterdir()] == [".lock"]
+
+
+def test_images_of_several_sizes_stay_files(tmp_path: Path, keep_everything: Path) -> None:
+    Image.new("RGB", (9, 6)).save(tmp_path / "pets" / "test" / "cow" / "wide.png")
+    assert isinstance(load(tmp_path / "pets").pixels, FilePixels)
+    assert [path.suffix for path in keep_everything.iterdir()] == [".lock"]
+
+
+def test_small_sources_are_not_kept(tmp_path: Path, keep_everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decoded, "SMALL", 2**20)
+    assert isinstance(load(tmp_path / "pets").pixels, FilePixels)
+    assert not keep_everything.exists()
+
+
+def test_one_of_several_processes_decodes_and_all_have_the_same(tmp_path: Path, keep_everything: Path) -> None:
+    script = (
+        "import sys, pathlib\n"
+        "from sfra.data import decoded, folder, load_data\n"
+        "decoded.SMALL, real = 0, folder.decode_stack\n"
+        "folder.decode_stack = lambda *arguments: (print('decoded'), real(*arguments))[1]\n"
+        "print(load_data(pathlib.Path(sys.argv[1])).fingerprint)\n"
+    )
+    command = [sys.executable, "-c", script, str(tmp_path / "pets")]
+    runs = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    lines = [line for run in runs for line in run.communicate()[0].split()]
+    assert [run.returncode for run in runs] == [0, 0]
+    assert lines.count("decoded") == 1
+    assert len(set(lines) - {"decoded"}) == 1
+    assert entry(keep_everything).is_dir()
+
+
+def test_threads_that_load_at_once_have_the_same(tmp_path: Path) -> None:
+    found: list[FeatureSet | ImageSet] = []
+    workers = [threading.Thread(target=lambda: found.append(load_data(tmp_path / "pets"))) for _ in range(4)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert len({data.fingerprint for data in found}) == 1
+    assert len(found) == 4
