@@ -6,7 +6,7 @@ PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c co
 JOBS   ?= auto
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types examples check benchmarks clean
+.PHONY: help demo test lint types examples check bench torture benchmarks clean
 
 help:            ## List what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
@@ -37,6 +37,13 @@ types: $(VENV)/.dev  ## Check types, strictly, in src and tests
 
 examples: $(VENV)/.dev  ## Run every example
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
+
+bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, and check its models
+	$(BIN)/python benchmarks/digits.py
+
+torture: $(VENV)/.dev  ## Kill a benchmark fifty times, locally and under Ray, and compare with an undisturbed run
+	$(BIN)/python benchmarks/torture.py --protocol digits-tiny --kills 50 --linger 3
+	$(BIN)/python benchmarks/torture.py --executor ray --kills 50
 
 check: test lint types examples  ## All of the above
 

@@ -2,8 +2,8 @@
 
 Every round starts on an empty store. Half of the kills hit the first process only, half of them all its descendants as
 well; three quarters come while cells are being computed, the others at any time after the start. At the end of a round
-the results and files must equal those of an undisturbed run byte for byte, and the journal must show that no cell was
-started after it was written; no process may outlive its parent.
+the results, files and tables must equal those of an undisturbed run byte for byte (but for times), and the journal must
+show that no cell was started after it was written; no process may outlive its parent.
 
     python benchmarks/torture.py                                   # toy grid, local workers, 50 kills: about a minute
     python benchmarks/torture.py --executor ray --kills 10
@@ -51,6 +51,13 @@ def make_command(chosen: argparse.Namespace) -> Command:
     return toy_command(*options, "--sleep", "0.05", "--size", "20")
 
 
+def tables(protocol: str, store: Path) -> list[object]:
+    """Make the tables of a protocol, but for the one that holds seconds."""
+    from sfra.bench.report import make_report
+
+    return [table.to_dict() for table in make_report(protocol, store).tables if table.label != "probe-cost"]
+
+
 def main() -> int:
     """Torture, report, and return the exit code."""
     chosen = parse(sys.argv[1:])
@@ -64,6 +71,7 @@ def main() -> int:
             seed=chosen.seed,
             linger=chosen.linger or (1.0 if slow else 0.4),
             patience=60.0 if slow else 10.0,
+            table=(lambda store: tables(chosen.protocol, store)) if chosen.protocol else lambda store: None,
         )
     print(f"executor   {chosen.executor}, {chosen.workers} workers")
     print(f"kills      {told.kills} in {told.runs} runs, {told.rounds} rounds of {told.cells} cells")

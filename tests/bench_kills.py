@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
 import shutil
@@ -20,6 +21,9 @@ from sfra.bench.store import Store
 from sfra.bench.verify import violations
 
 TOYS = "import sys; sys.path.insert(0, sys.argv.pop(1)); import bench_toys; bench_toys.main()"
+VOLATILE = ("seconds", "created")
+"""Of JSON files: what differs between two runs that computed the same."""
+
 Command = Callable[[Path], Sequence[str]]
 
 
@@ -51,19 +55,22 @@ def torment(
     linger: float = 0.3,
     patience: float = 10.0,
     undisturbed: Command | None = None,
+    table: Callable[[Path], object] = lambda store: None,
 ) -> Torment:
     """Kill runs until there were enough kills, round by round, each round on an empty store and run to its end.
 
     Every other kill hits the first process only, the others hit all its descendants too. A quarter comes at any time
     after the start, the others while cells are being computed. The results must be those of an undisturbed run, of the
-    same command or of another one.
+    same command or of another one, and so must be the table that is made of a store.
     """
     chance, told = random.Random(seed), Torment()  # noqa: S311 - moments, not secrets
     expected = _undisturbed(undisturbed or command, folder / "undisturbed", told)
+    wanted = table(folder / "undisturbed")
     while told.kills < kills and not told.problems:
         store = folder / f"round-{told.rounds}"
         _round(command, store, chance, told, kills, linger, patience)
         told.problems += _compare(store, expected)
+        told.problems += [] if table(store) == wanted else ["the table is another one"]
         told.starts += sum(event["event"] == "start" for event in read_journals(store / "log"))
         told.rounds += 1
         shutil.rmtree(store)
@@ -75,9 +82,20 @@ def contents(store: Path) -> dict[str, Any]:
     opened = Store(store, read_only=True)
     found: dict[str, Any] = {}
     for record in opened.records():
-        files = {name: (opened.folder(record.key) / name).read_bytes() for name in record.files}
-        found[record.key] = record.kind, record.settings, record.needs, record.result, files
+        files = {name: _file(opened.folder(record.key) / name) for name in record.files}
+        found[record.key] = record.kind, record.settings, record.needs, _steady(record.result), files
     return found
+
+
+def _file(path: Path) -> object:
+    return _steady(json.loads(path.read_text(encoding="utf-8"))) if path.suffix == ".json" else path.read_bytes()
+
+
+def _steady(value: Any) -> Any:
+    """Leave out how long something took and when it was."""
+    if isinstance(value, dict):
+        return {name: _steady(part) for name, part in value.items() if name not in VOLATILE}
+    return [_steady(part) for part in value] if isinstance(value, list) else value
 
 
 def descendants(pid: int) -> list[int]:
