@@ -16,6 +16,7 @@ from sfra.config import AuditConfig
 from sfra.data import FeatureSet
 from sfra.errors import InputError
 from sfra.head import Head
+from sfra.release import Release
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
 
@@ -101,3 +102,14 @@ def test_a_config_does_what_the_same_settings_do() -> None:
     one = audit(hidden().head, FORGET, data=hidden().data, config=AuditConfig(**QUICK))
     assert one.settings == compare(hidden(), **QUICK).settings
     assert one.rs == compare(hidden(), **QUICK).rs
+
+
+def test_data_with_the_classes_of_the_model_in_another_order_are_refused() -> None:
+    toy = hidden(bias=-1.0)
+    names = tuple("abcdef")
+    release = Release(head=toy.head, encoder=None, source="a toy", fingerprint="0", class_names=names)
+    data = FeatureSet(features=toy.data.features, labels=toy.data.labels, class_names=names[::-1])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(import_module("sfra.audit"), "load", lambda *_, **__: release)
+        with pytest.raises(InputError, match="number their classes differently"):
+            audit("model", FORGET, data=data, **QUICK)

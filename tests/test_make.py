@@ -212,3 +212,9 @@ def test_small_networks_train_on_one_thread_which_is_undone(monkeypatch: pytest.
         assert seen == {1, 2}
     finally:
         torch.set_num_threads(threads)
+
+
+def test_a_model_with_another_order_of_classes_is_refused(original: Made) -> None:
+    turned = replace(original.checkpoint, class_names=tuple("9876543210"))
+    with pytest.raises(InputError, match="number their classes differently"):
+        unlearn_model(turned, data="digits", method="delete", forget=(7,), recipe=recipe())

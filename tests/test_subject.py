@@ -19,6 +19,7 @@ from sfra.release import Release
 from sfra.subject import (
     Subject,
     check_needs,
+    check_order,
     forget_classes,
     known_names,
     load_parts,
@@ -272,3 +273,17 @@ def test_a_reference_with_other_classes_is_refused() -> None:
         "  got:      4\n"
         "  do:       train the reference on the same task, without the forget class"
     )
+
+
+def test_data_in_another_order_of_classes_is_refused() -> None:
+    with pytest.raises(InputError, match="number their classes differently") as refused:
+        check_order(("cat", "dog", "ox"), ("cat", "ox", "dog"))
+    assert "class 1 to be 'dog'" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    "data", [None, ("cat", "dog", "ox"), ("0", "1", "2"), ("cat", "dog")], ids=["unknown", "same", "numbers", "fewer"]
+)
+def test_names_that_do_not_contradict_the_model_are_taken(data: tuple[str, ...] | None) -> None:
+    check_order(("cat", "dog", "ox"), data)
+    check_order(None, data)

@@ -24,6 +24,7 @@ from sfra.subject import (
     Forget,
     Subject,
     check_needs,
+    check_order,
     forget_classes,
     known_names,
     load_parts,
@@ -86,6 +87,7 @@ def audit(
 
     test, held = load_parts(data, validation)
     release = load(model, arch=arch, device=config.device)
+    check_order(release.class_names, None if test is None else test.class_names)
     classes = forget_classes(forget, known_names(release, test, missing=missing_row))
     subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
     subject.check(classes, config)

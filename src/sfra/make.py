@@ -26,6 +26,7 @@ from sfra.recipes.check import check_group
 from sfra.release import Preprocess
 from sfra.release.base import usable_device
 from sfra.splits import open_splits
+from sfra.subject import check_order
 from sfra.threads import one_thread
 from sfra.train import Training, train
 from sfra.unlearn.task import draw_seed
@@ -145,6 +146,7 @@ def unlearn_model(
     with _threads(original.model, device):
         known = copy.deepcopy(original.model).to(device)
         splits.check_fit(known, original.backbone)
+        check_order(original.class_names, splits.class_names)
         tell("unlearning", 0, algorithm.epochs)
         result = algorithm(
             known,

@@ -71,6 +71,22 @@ def known_names(release: Release, test: Labelled, *, missing: bool) -> tuple[str
     return own or (test.class_names if test is not None else None)
 
 
+def check_order(model: Sequence[str] | None, data: Sequence[str] | None) -> None:
+    """Refuse data whose classes are the model's in another order: every index would mean another class.
+
+    Names that are not the same ones (numbers here, words there) say nothing about the order.
+    """
+    if model is None or data is None or sorted(model) != sorted(data) or list(model) == list(data):
+        return
+    place = next(i for i, (mine, theirs) in enumerate(zip(model, data, strict=True)) if mine != theirs)
+    raise InputError(
+        "model and data number their classes differently",
+        expected=f"class {place} to be {model[place]!r}, as in the model",
+        got=f"{data[place]!r}",
+        do="bring the data into the model's order of classes",
+    )
+
+
 def shared_arch(arch: str | None, reference: object) -> str | None:
     """Return the model's architecture for a reference that is a state dict too; nothing else takes one."""
     if not isinstance(reference, str | os.PathLike):
