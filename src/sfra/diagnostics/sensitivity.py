@@ -1,0 +1,157 @@
+"""Sensitivity: what becomes of RS and accuracies when M or N is chosen differently."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+from sfra.config import AuditConfig
+from sfra.data.sets import FeatureSet
+from sfra.diagnostics.record import Record
+from sfra.errors import InputError
+from sfra.evaluate import RULES
+from sfra.head import Head
+from sfra.measure import Split, measure, outcomes
+from sfra.runs import Progress, Setting, relearn_release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Point(Record):
+    """An audit with one choice of N and M."""
+
+    n: int
+    """Candidates per retain class."""
+    m: int
+    """Probes per retain class."""
+    rs: float
+    """Mean over seeds."""
+    rs_std: float | None
+    """Sample deviation over seeds; None for one."""
+    retain_before: float
+    retain_after: float
+    forget_before: float
+    forget_after: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sensitivity(Record):
+    """A grid of audits, all else equal."""
+
+    scale: str
+    variant: str
+    rule: str
+    points: tuple[Point, ...]
+    """By N, then M."""
+    left_out: tuple[tuple[int, int], ...] = ()
+    """Pairs (N, M) whose pools are too small: ``(1 + number of forget classes) M > N``."""
+
+
+def sensitivity(
+    head: Head,
+    data: FeatureSet,
+    forget: Sequence[int],
+    *,
+    n: Sequence[int],
+    m: Sequence[int],
+    config: AuditConfig | None = None,
+    variant: str = "released",
+    rule: str = "source-free",
+    progress: Progress | None = None,
+) -> Sensitivity:
+    """Audit a released head once for each pair of N and M.
+
+    The same two steps as in :func:`sfra.audit`, without data; then each is measured on ``data``. For the usual curves
+    give one N and several M, or one M and several N.
+
+    Args:
+        head: The released head.
+        data: Released features with labels.
+        forget: Forget classes.
+        n: Candidates per retain class.
+        m: Probes per retain class.
+        config: All other settings, the scale (``config.kappa``) among them; ``n`` and ``m`` in it do not count.
+        variant: The forget row ``released``, ``reset-row`` or, for a head without it, ``restored-row``.
+        rule: Which epoch counts: ``source-free`` or ``worst-case``.
+        progress: Called with what is going on, how many pairs are done and of how many.
+
+    >>> from sfra.data.sets import FeatureSet
+    >>> import torch
+    >>> data = FeatureSet(features=torch.eye(4), labels=torch.arange(4))
+    >>> few = AuditConfig(epochs=1, threads=1)
+    >>> found = sensitivity(Head(torch.eye(4)), data, [3], n=[100], m=[10, 60], config=few)
+    >>> [(point.n, point.m) for point in found.points], found.left_out
+    ([(100, 10)], ((100, 60),))
+    """
+    if rule not in RULES or rule == "validation":
+        raise InputError("sensitivity cannot use this rule", expected="source-free or worst-case", got=rule)
+    config = config or AuditConfig()
+    setting = Setting(kappa=config.kappa, variant=variant)
+    pairs = [(a, b) for a in sorted(set(n)) for b in sorted(set(m))]
+    usable = [(a, b) for a, b in pairs if (1 + len(forget)) * b <= a]
+    if not usable:
+        raise InputError(
+            "no pair of n and m can be used", expected=f"(1 + {len(forget)}) m <= n", got=f"n={[*n]}, m={[*m]}"
+        )
+    points = []
+    for done, (a, b) in enumerate(usable):
+        if progress is not None:
+            progress("auditing other N and M", done, len(usable))
+        points.append(_point(head, data, forget, setting, rule, replace(config, n=a, m=b)))
+    left_out = tuple(pair for pair in pairs if pair not in usable)
+    return Sensitivity(scale=setting.scale, variant=variant, rule=rule, points=tuple(points), left_out=left_out)
+
+
+def sensitivity_from_rows(
+    rows: Iterable[Mapping[str, Any]],
+    *,
+    scale: str = "canonical",
+    variant: str = "released",
+    rule: str = "source-free",
+) -> Sensitivity:
+    """Build the same result out of a benchmark's audit rows (:attr:`sfra.bench.rows.Rows.audits`) of one model.
+
+    Rows of another scale, variant or rule are passed over; a row that does not name its own counts.
+
+    >>> row = dict(n=9, m=2, rs=0.5, rs_std=None, retain_before=1, retain_after=1, forget_before=0, forget_after=0.3)
+    >>> sensitivity_from_rows([row]).points[0].forget_after
+    0.3
+    """
+    wanted = {"scale": scale, "variant": variant, "rule": rule}
+    mine = [row for row in rows if all(row.get(name, value) == value for name, value in wanted.items())]
+    places = [(int(row["n"]), int(row["m"])) for row in mine]
+    twice = sorted({place for place in places if places.count(place) > 1})
+    if twice or not mine:
+        raise InputError(
+            "these rows are no grid of N and M",
+            expected=f"one row per (N, M) at scale {scale}, variant {variant}, rule {rule}",
+            got=f"several rows for {twice}" if twice else "no such row",
+            do="pass the rows of one model, one forget set and one kind of probes",
+        )
+    points = sorted((_from_row(row) for row in mine), key=lambda point: (point.n, point.m))
+    return Sensitivity(scale=scale, variant=variant, rule=rule, points=tuple(points))
+
+
+def _point(
+    head: Head, data: FeatureSet, forget: Sequence[int], setting: Setting, rule: str, config: AuditConfig
+) -> Point:
+    runs = relearn_release(head, forget, [setting], config)
+    measured = measure(runs, Split(report=data, select=None, own_validation=False), forget)
+    found = next(outcome for outcome in outcomes(measured) if outcome.rule == rule)
+    settings = config.probe_settings(head.classes, len(forget))
+    return Point(
+        n=settings.n,
+        m=settings.m,
+        rs=found.rs,
+        rs_std=found.rs_std,
+        retain_before=found.retain_before,
+        retain_after=found.retain_after,
+        forget_before=found.forget_before,
+        forget_after=found.forget_after,
+    )
+
+
+def _from_row(row: Mapping[str, Any]) -> Point:
+    values = {field.name: row[field.name] for field in fields(Point)}
+    counts = {name: int(values.pop(name)) for name in ("n", "m")}
+    return Point(**counts, **{name: None if value is None else float(value) for name, value in values.items()})  # type: ignore[arg-type]

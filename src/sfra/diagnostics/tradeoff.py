@@ -1,0 +1,137 @@
+"""The price of recovery: RS against the change in retain accuracy along a relearning."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
+
+import torch
+
+from sfra.diagnostics.record import Record
+from sfra.errors import InputError
+from sfra.metrics import mean_and_std, relearning_curve, rs_at_budget
+from sfra.types import Curve
+
+BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1)
+"""Retain budgets ε at which RS is read by default."""
+
+
+@runtime_checkable
+class Accuracies(Protocol):
+    """Retain and forget accuracy per epoch, epoch 0 the released head; :class:`sfra.evaluate.Trace` is one."""
+
+    @property
+    def retain(self) -> Curve:
+        """Accuracy on retain samples, 0 to 1."""
+
+    @property
+    def forget(self) -> Curve:
+        """Accuracy on forget samples, 0 to 1."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class StoredCurves:
+    """Accuracies read back from a stored audit."""
+
+    retain: Curve
+    forget: Curve
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> StoredCurves:
+        """Read one entry of ``trajectory`` in ``audit.json``.
+
+        >>> StoredCurves.from_json({"retain": [0.9, 0.8], "forget": [0.0, 0.5]}).forget.tolist()
+        [0.0, 0.5]
+        """
+        if entry.get("retain") is None or entry.get("forget") is None:
+            raise InputError("nothing was measured in this audit", expected="retain and forget accuracies per epoch")
+        retain, forget = (torch.tensor(entry[name], dtype=torch.float64) for name in ("retain", "forget"))
+        return cls(retain=retain, forget=forget)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Efficient(Record):
+    """A Pareto-efficient epoch."""
+
+    epoch: int
+    change: float
+    """Retain accuracy minus that of the released head; negative is a loss."""
+    rs: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budgeted(Record):
+    """RS@ε over the seeds: the best RS among epochs that lose at most ε of retain accuracy."""
+
+    epsilon: float
+    rs: float
+    """Mean over seeds."""
+    rs_std: float | None
+    """Sample deviation over seeds; None for one."""
+    rs_seeds: tuple[float, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tradeoff(Record):
+    """RS against retain change, per seed and over the seeds."""
+
+    efficient: tuple[tuple[Efficient, ...], ...]
+    """Per seed, the Pareto-efficient epochs by falling retain accuracy, hence rising RS."""
+    budgets: tuple[Budgeted, ...]
+    """The mean curve: the change in retain accuracy is ``-ε`` or better. The same grid for every seed."""
+
+
+def tradeoff(traces: Sequence[Accuracies], *, epsilons: Sequence[float] = BUDGETS) -> Tradeoff:
+    """Trace RS against the change in retain accuracy, over the seeds of one setting.
+
+    Read off one seed's efficient epochs, RS as a function of the allowed loss is a staircase: at ``ε`` it is the best
+    RS of the epochs that lose no more, RS@ε. Different seeds have different efficient epochs, but the staircases can
+    all be read at the same ``ε``: mean and deviation are those of RS@ε on a common grid.
+
+    Args:
+        traces: Accuracies per epoch, one trace per seed.
+        epsilons: The grid of budgets, fractions of 0 to 1.
+
+    >>> one = StoredCurves.from_json({"retain": [0.9, 0.9, 0.8], "forget": [0.0, 0.5, 1.0]})
+    >>> found = tradeoff([one], epsilons=[0.0])
+    >>> [point.epoch for point in found.efficient[0]], round(found.budgets[0].rs, 4)
+    ([1, 2], 0.6667)
+    """
+    if not traces:
+        raise InputError("there is no trace", expected="one per seed, one or more")
+    return Tradeoff(
+        efficient=tuple(_efficient(trace) for trace in traces),
+        budgets=tuple(_budgeted(traces, float(epsilon)) for epsilon in sorted(epsilons)),
+    )
+
+
+def pareto(rs: Sequence[float], change: Sequence[float]) -> list[int]:
+    """Return the epochs that no other epoch dominates, by falling retain accuracy, ties by epoch.
+
+    An epoch is dominated by one that is at least as good in both RS and retain change, and better in one. Epochs that
+    agree in both do not dominate each other: all of them are efficient, or none.
+
+    >>> pareto([0.0, 0.5, 0.5, 0.4], [0.0, -0.1, -0.2, -0.1])
+    [0, 1]
+    """
+    order = sorted(range(len(rs)), key=lambda i: (-change[i], -rs[i], i))
+    kept: list[int] = []
+    for i in order:
+        same = bool(kept) and (rs[i], change[i]) == (rs[kept[-1]], change[kept[-1]])
+        if not kept or same or rs[i] > rs[kept[-1]]:
+            kept.append(i)
+    return kept
+
+
+def _efficient(trace: Accuracies) -> tuple[Efficient, ...]:
+    rs = relearning_curve(trace.retain, trace.forget).tolist()
+    retain = trace.retain.double()
+    change = (retain - retain[0]).tolist()
+    return tuple(Efficient(epoch=i, change=change[i], rs=rs[i]) for i in pareto(rs, change))
+
+
+def _budgeted(traces: Sequence[Accuracies], epsilon: float) -> Budgeted:
+    scores = [rs_at_budget(trace.retain, trace.forget, epsilon) for trace in traces]
+    mean, std = mean_and_std(scores)
+    return Budgeted(epsilon=epsilon, rs=mean, rs_std=std, rs_seeds=tuple(scores))

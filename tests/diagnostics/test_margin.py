@@ -1,0 +1,171 @@
+"""The margin approximation, against autograd, plain loops and a plain bootstrap."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from diagnostics_toys import Labelled, Scene, scene
+from sfra.diagnostics import agreement, alignment, margin
+from sfra.diagnostics.margin import BINS, POINTS, QUANTILES
+from sfra.errors import InputError
+from sfra.head import Head
+
+RETAIN = (0, 2, 4)
+
+
+def margins_after_step(toy: Scene, forget_class: int, rate: float, *, gain: float = 1.0, bias: bool = True) -> Tensor:
+    """Return the change of the mean margin over every class by one step of torch's SGD, in float64."""
+    layer = nn.Linear(toy.head.width, toy.head.classes, dtype=torch.float64)
+    layer.load_state_dict({"weight": toy.head.weight.double(), "bias": toy.head.bias.double()})
+    layer.bias.requires_grad_(bias)
+    real = toy.features[toy.labels == forget_class].double() / gain
+
+    def mean_margin() -> Tensor:
+        with torch.no_grad():
+            logits = layer(real).mean(0)
+        return torch.as_tensor(logits[forget_class] - logits)
+
+    before = mean_margin()
+    mine = toy.probes.labels == forget_class
+    loss = nn.functional.cross_entropy(layer(toy.probes.samples[mine].double()), toy.probes.labels[mine])
+    loss.backward()  # type: ignore[no-untyped-call]
+    torch.optim.SGD([p for p in layer.parameters() if p.requires_grad], lr=rate).step()
+    return mean_margin() - before
+
+
+@pytest.mark.parametrize("rate", [1e-3, 0.37, 10.0])
+@pytest.mark.parametrize("gain", [1.0, 0.5])
+def test_the_margin_moves_by_weight_and_bias_term_exactly_whatever_the_step(rate: float, gain: float) -> None:
+    toy = scene()
+    for found in margin(toy.head, toy.probes, toy.features, toy.labels, toy.forget, gain=gain, bootstrap=2):
+        moved = margins_after_step(toy, found.forget_class, rate, gain=gain)
+        frozen = margins_after_step(toy, found.forget_class, rate, gain=gain, bias=False)
+        assert tuple(one.label for one in found.competitors) == RETAIN
+        for one in found.competitors:
+            assert rate * one.total == pytest.approx(float(moved[one.label]), abs=1e-9)
+            assert rate * one.exact == pytest.approx(float(frozen[one.label]), abs=1e-9)
+            assert rate * one.bias == pytest.approx(float(moved[one.label] - frozen[one.label]), abs=1e-9)
+
+
+def test_alpha_and_the_residual_are_those_of_plain_loops() -> None:
+    toy = scene()
+    W, b = toy.head.weight.double().numpy(), toy.head.bias.double().numpy()
+    for found in margin(toy.head, toy.probes, toy.features, toy.labels, toy.forget, bootstrap=2):
+        c = found.forget_class
+        mu_E = toy.features[toy.labels == c].double().numpy().mean(0)
+        for one in found.competitors:
+            values, residuals, exact = [], [], []
+            for s in toy.probes.samples[toy.probes.labels == c].double().numpy():
+                odds = [math.exp(float(W[k] @ s + b[k])) for k in range(5)]
+                alpha = 1.0 - odds[c] / sum(odds) + odds[one.label] / sum(odds)
+                values.append(alpha)
+                residuals.append((alpha - 1.0) * float(s @ mu_E))
+                exact.append(alpha * float(s @ mu_E))
+            assert (one.alpha_mean, one.alpha_std) == pytest.approx((np.mean(values), np.std(values)), abs=1e-12)
+            assert one.alpha_quantiles == pytest.approx(np.quantile(values, QUANTILES), abs=1e-12)
+            assert one.alpha_histogram == tuple(np.histogram(values, BINS, (0.0, 2.0))[0])
+            assert one.residual == pytest.approx(np.mean(residuals), abs=1e-12)
+            assert one.exact == pytest.approx(np.mean(exact), abs=1e-12)
+            assert one.exact == pytest.approx(found.inner + one.residual, abs=1e-12)
+            assert one.sufficient == (found.inner > abs(np.mean(residuals)))
+
+
+def test_the_inner_product_is_that_of_the_alignment() -> None:
+    toy = scene()
+    found = margin(toy.head, toy.probes, toy.features, toy.labels, toy.forget, gain=3.0, bootstrap=2)
+    rows = alignment(toy.probes, toy.features, toy.labels, toy.forget, gain=3.0)
+    assert [one.inner for one in found] == pytest.approx([row.inner for row in rows], abs=1e-12)
+
+
+def test_the_sufficient_condition_implies_a_rising_margin_and_is_not_always_met() -> None:
+    seen = set()
+    for seed in range(40):
+        toy = scene(seed)
+        for found in margin(toy.head, toy.probes, toy.features, toy.labels, toy.forget, bootstrap=2):
+            for one in found.competitors:
+                seen.add((one.sufficient, one.exact > 0.0))
+            assert found.sufficient == sum(one.sufficient for one in found.competitors)
+            assert found.rising == sum(one.total > 0.0 for one in found.competitors)
+    assert seen == {(True, True), (False, True), (False, False)}
+
+
+def test_the_bootstrap_matches_one_drawn_row_by_row() -> None:
+    toy = scene(probes=25, samples=50)
+    found = margin(toy.head, toy.probes, toy.features, toy.labels, [1], bootstrap=30, seed=4)[0]
+    S = toy.probes.samples[toy.probes.labels == 1].double()
+    E = toy.features[toy.labels == 1].double()
+    p = (S @ toy.head.weight.double().T + toy.head.bias.double()).softmax(1)
+    generator = torch.Generator().manual_seed(4)
+    rows, reals = (torch.randint(len(part), (30, len(part)), generator=generator) for part in (S, E))
+    exact, approximate, inner = [], [], []
+    for chosen, real in zip(rows, reals, strict=True):
+        mu_E = E[real].mean(0)
+        inner.append(float(S[chosen].mean(0) @ mu_E))
+        for j in (0, 2, 3, 4):
+            alpha = 1.0 - p[chosen, 1] + p[chosen, j]
+            exact.append(float((alpha[:, None] * S[chosen]).mean(0) @ mu_E))
+            approximate.append(inner[-1])
+    expected, got = agreement(exact, approximate), found.agreement
+    assert got.pairs == 30 * 4
+    assert (got.pearson, got.spearman) == pytest.approx((expected.pearson, expected.spearman), abs=1e-9)
+    assert got.slope_through_origin == pytest.approx(expected.slope_through_origin, abs=1e-9)
+    assert got.sign_agreement == expected.sign_agreement
+    assert found.inner_interval == pytest.approx(np.quantile(inner, (0.025, 0.975)), abs=1e-9)
+    assert [point[0] for point in found.points[:4]] == [0, 2, 3, 4]
+    assert [point[1] for point in found.points] == pytest.approx(exact)
+    assert [point[2] for point in found.points] == pytest.approx(approximate)
+
+
+def test_the_seed_decides_the_bootstrap_and_nothing_else_and_the_global_generator_is_left_alone() -> None:
+    toy = scene()
+    state = torch.get_rng_state()
+    one, same, other = (margin(toy.head, toy.probes, toy.features, toy.labels, [1], seed=s)[0] for s in (0, 0, 1))
+    assert torch.equal(torch.get_rng_state(), state)
+    assert one == same
+    assert one.agreement != other.agreement
+    assert one.competitors == other.competitors
+
+
+def test_a_flat_head_makes_the_approximation_exact() -> None:
+    toy = scene()
+    found = margin(Head(torch.zeros(5, 7)), toy.probes, toy.features, toy.labels, [1])[0]
+    assert found.agreement.slope_through_origin == pytest.approx(1.0, abs=1e-12)
+    assert found.agreement.pearson == pytest.approx(1.0, abs=1e-9)
+    assert found.agreement.sign_agreement == 1.0
+    assert all(one.residual == pytest.approx(0.0, abs=1e-12) for one in found.competitors)
+
+
+def test_another_forget_class_is_no_competitor_but_stays_in_the_softmax() -> None:
+    toy = scene()
+    alone = margin(toy.head, toy.probes, toy.features, toy.labels, [1], bootstrap=2)[0]
+    both = margin(toy.head, toy.probes, toy.features, toy.labels, [1, 3], bootstrap=2)[0]
+    assert [one.label for one in alone.competitors] == [0, 2, 3, 4]
+    assert both.competitors == tuple(one for one in alone.competitors if one.label != 3)
+
+
+def test_the_pairs_for_a_plot_are_bounded_and_the_result_is_plain_json() -> None:
+    toy = scene()
+    found = margin(toy.head, toy.probes, toy.features, toy.labels, [1, 3], bootstrap=900)[0]
+    assert found.agreement.pairs == 2700
+    assert 0.9 * POINTS < len(found.points) <= POINTS
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+
+
+def test_too_few_bootstrap_samples_are_refused() -> None:
+    toy = scene()
+    with pytest.raises(InputError, match="there are too few bootstrap samples"):
+        margin(toy.head, toy.probes, toy.features, toy.labels, [1], bootstrap=1)
+
+
+def test_one_probe_and_one_sample_are_enough() -> None:
+    toy = scene()
+    probes = Labelled(toy.probes.samples[1:2], toy.probes.labels[1:2])
+    found = margin(toy.head, probes, toy.features[1:2], toy.labels[1:2], [1])[0]
+    assert found.agreement.pearson is None
+    assert found.inner_interval == pytest.approx((found.inner, found.inner))

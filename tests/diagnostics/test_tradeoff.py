@@ -1,0 +1,96 @@
+"""The trade-off, against a comparison of all pairs of epochs and the metrics' own RS@ε."""
+
+from __future__ import annotations
+
+import json
+from statistics import fmean, stdev
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from audit_toys import compare, hidden
+from sfra.diagnostics import StoredCurves, pareto, tradeoff
+from sfra.errors import InputError
+from sfra.evaluate import Trace
+from sfra.metrics import relearning_score
+
+FEW = st.integers(0, 4).map(lambda i: i / 4)
+
+
+def curves(points: list[tuple[float, float]]) -> StoredCurves:
+    return StoredCurves.from_json({"retain": [r for r, _ in points], "forget": [f for _, f in points]})
+
+
+def dominates(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    return a[0] >= b[0] and a[1] >= b[1] and a != b
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(st.tuples(FEW, FEW), min_size=1, max_size=25))
+def test_the_efficient_epochs_are_those_that_no_other_dominates_ties_included(pairs: list[tuple[float, float]]) -> None:
+    expected = [i for i, one in enumerate(pairs) if not any(dominates(other, one) for other in pairs)]
+    found = pareto([rs for rs, _ in pairs], [change for _, change in pairs])
+    assert sorted(found) == expected
+    along = [(-pairs[i][1], pairs[i][0], i) for i in found]
+    assert along == sorted(along)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(st.tuples(FEW, FEW), min_size=1, max_size=12), FEW)
+def test_rs_at_a_budget_is_the_best_efficient_epoch_within_it(
+    points: list[tuple[float, float]], epsilon: float
+) -> None:
+    found = tradeoff([curves(points)], epsilons=[epsilon])
+    scores = {
+        p.epoch: relearning_score(*(points[0][0], points[p.epoch][0], points[0][1], points[p.epoch][1]))
+        for p in found.efficient[0]
+    }
+    assert all(p.rs == pytest.approx(scores[p.epoch]) for p in found.efficient[0])
+    assert all(p.change == pytest.approx(points[p.epoch][0] - points[0][0]) for p in found.efficient[0])
+    within = [p.rs for p in found.efficient[0] if p.change >= -epsilon]
+    assert found.budgets[0].rs == pytest.approx(max(within))
+
+
+def test_seeds_are_averaged_at_each_budget() -> None:
+    one = curves([(0.9, 0.0), (0.88, 0.5), (0.8, 0.9)])
+    other = curves([(0.9, 0.0), (0.85, 0.7), (0.7, 1.0)])
+    found = tradeoff([one, other], epsilons=[0.1, 0.0, 0.03])
+    assert [row.epsilon for row in found.budgets] == [0.0, 0.03, 0.1]
+    assert found.budgets[0].rs_seeds == (0.0, 0.0)
+    expected = (relearning_score(0.9, 0.8, 0.0, 0.9), relearning_score(0.9, 0.85, 0.0, 0.7))
+    assert found.budgets[2].rs_seeds == pytest.approx(expected)
+    assert found.budgets[2].rs == pytest.approx(fmean(expected))
+    assert found.budgets[2].rs_std == pytest.approx(stdev(expected))
+    assert tradeoff([one]).budgets[0].rs_std is None
+
+
+def test_a_trace_and_its_stored_form_give_the_same() -> None:
+    hits = torch.tensor([[90, 80, 0], [88, 81, 30], [70, 80, 60], [60, 50, 60]])
+    trace = Trace(hits=hits, counts=torch.tensor([100, 100, 100]), forget_classes=(2,))
+    stored = StoredCurves.from_json(json.loads(json.dumps(trace.to_dict())))
+    assert tradeoff([trace]) == tradeoff([stored])
+    assert [point.epoch for point in tradeoff([trace]).efficient[0]] == [0, 1, 2]
+
+
+def test_the_trajectory_of_an_audit_can_be_read() -> None:
+    report = compare(hidden(), epochs=5, reset_row=False)
+    entry = next(one for one in report.trajectory if one["scale"] == "canonical")
+    found = tradeoff([StoredCurves.from_json(entry)], epsilons=[1.0])
+    assert found.budgets[0].rs == pytest.approx(max(entry["rs"]), abs=1e-5)
+    assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tradeoff([]), "there is no trace"),
+        (lambda: StoredCurves.from_json({"retain": None, "forget": None}), "nothing was measured in this audit"),
+        (lambda: tradeoff([curves([(0.9, 0.0)])], epsilons=[5.0]), "this looks like a percentage"),
+    ],
+)
+def test_what_has_no_trade_off_is_refused(call: object, message: str) -> None:
+    assert callable(call)
+    with pytest.raises(InputError, match=message):
+        call()
