@@ -22,7 +22,7 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 	$(PIP) -e ".[dev]"
 	@touch $@ $(VENV)/.demo
 
-demo: $(VENV)/.demo  ## Run the whole story on embedded real data
+demo: $(VENV)/.demo  ## Train, unlearn and audit small networks on real digits: the whole story
 	$(BIN)/sfra demo --out demo-out
 
 test: $(VENV)/.dev  ## Run all tests
@@ -45,7 +45,7 @@ torture: $(VENV)/.dev  ## Kill a benchmark fifty times, locally and under Ray, a
 	$(BIN)/python benchmarks/torture.py --protocol digits-tiny --kills 50 --linger 3
 	$(BIN)/python benchmarks/torture.py --executor ray --kills 50
 
-check: test lint types examples  ## All of the above
+check: test lint types examples  ## Tests, style, types and examples
 
 benchmarks: $(VENV)/.dev  ## Measure speed and memory against the plain reference
 	$(BIN)/python benchmarks/probes.py

@@ -3,8 +3,8 @@
     python benchmarks/digits.py                      # in a temporary store
     python benchmarks/digits.py --store sfra-bench   # in this one, continued if it is there
 
-Checks that every goal of the protocol is done, and that every approximate method ended with a forget accuracy below 15 %
-and a retain accuracy within 10 points of the original's, on the test split. Exits with 1 if not.
+Checks that every goal of the protocol is done, and that every approximate method ended with a forget accuracy below
+15 % and a retain accuracy within 10 points of the original's, on the test split. Exits with 1 if not.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-PACKAGES = {"sfra.backbones", "sfra.train", "sfra.unlearn"}
+PACKAGES = {"sfra.backbones", "sfra.bench", "sfra.train", "sfra.unlearn"}
 """Public packages whose names are not repeated at the top."""
 
 
@@ -41,9 +42,18 @@ def test_an_example_uses_public_names_only(example: Path) -> None:
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sfra"
     }
     imported = {node.module for node in ast.walk(parsed(example)) if isinstance(node, ast.ImportFrom) and node.module}
-    assert used
+    packages = {module for module in imported if module.startswith("sfra.")}
+    assert used or packages
     assert used <= set(sfra.__all__)
-    assert {module for module in imported if module.startswith("sfra.")} <= PACKAGES
+    assert packages <= PACKAGES
+
+
+@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
+def test_what_an_example_imports_from_a_public_package_is_listed_there(example: Path) -> None:
+    for node in ast.walk(parsed(example)):
+        if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
+            listed = getattr(import_module(node.module), "__all__", None)
+            assert listed is None or {alias.name for alias in node.names} <= set(listed)
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)

@@ -72,3 +72,13 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 def test_the_package_is_typed_and_its_version_is_that_of_the_metadata() -> None:
     assert (Path(sfra.__file__).parent / "py.typed").is_file()
     assert sfra.__version__ == version("sfra")
+
+
+def test_every_name_of_the_benchmark_resolves_on_first_use_and_no_other_does() -> None:
+    import sfra.bench
+
+    assert set(sfra.bench._HOMES) == set(sfra.bench.__all__)
+    for name in sfra.bench.__all__:
+        assert getattr(sfra.bench, name).__module__ == sfra.bench._HOMES[name]
+    with pytest.raises(AttributeError, match=r"module 'sfra\.bench' has no attribute 'run_protocols'"):
+        sfra.bench.run_protocols  # noqa: B018

@@ -86,7 +86,7 @@ def test_methods_come_in_their_fixed_order_and_unknown_ones_after_them_by_name()
     shown = list(dict.fromkeys(column(table, "method")))
     assert shown == [
         *("Original", "Retrained", "Negative Gradient", "Negative Gradient+", "SalUn", "DELETE"),
-        *("alpha", "masked", "zeta"),
+        *("alpha", "zeta", "Masked (control)"),
     ]
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sfra.metrics import degenerate_floor, relearning_score
-from sfra.verdict import DELTA, RETAIN_LIMIT, VERDICTS, Reading, overall_verdict, verdict
+from sfra.verdict import DELTA, RETAIN_LIMIT, STILL_KNOWN, VERDICTS, Reading, overall_verdict, verdict
 
 FLOOR = degenerate_floor(0.95)
 HAIR = 2e-6  # beyond the slack at the edge of a bound
@@ -48,6 +50,10 @@ CASES: dict[str, list[Reading | None]] = {
         reading(after=0.5, delta=None, low=None),
     ],
     "no-reference": [reading(delta=None, low=None), reading(rs=FLOOR + HAIR, delta=None, low=None)],
+    "not-unlearned": [
+        replace(reading(), forget_before=STILL_KNOWN + HAIR),
+        replace(reading(rs=0.0), forget_before=1.0),
+    ],
     "not-measured": [None],
 }
 
@@ -105,3 +111,10 @@ def test_a_head_that_answers_the_class_blindly_has_not_recovered_it() -> None:
     assert verdict(reading(rs=blind, delta=blind, low=0.05, before=1.0, after=0.92)) == "not-recovered"
     seeing = relearning_score(1.0, 0.92, 0.0, 0.30)
     assert verdict(reading(rs=seeing, delta=seeing, low=0.05, before=1.0, after=0.92)) == "recovered"
+
+
+def test_a_model_that_still_knows_the_class_is_not_called_clean() -> None:
+    numbers = {"rs": 0.0, "delta_rs": 0.0, "delta_rs_low": 0.0, "retain_before": 0.95, "retain_after": 0.95}
+    assert verdict(Reading(**numbers, forget_before=0.97)) == "not-unlearned"
+    assert verdict(Reading(**numbers, forget_before=0.1)) == "not-recovered"  # control: a few samples are left
+    assert overall_verdict(Reading(**numbers, forget_before=0.97), RECOVERED, row_is_odd=True) == "not-unlearned"

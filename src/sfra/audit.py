@@ -7,6 +7,7 @@ relearned on them, what came back is measured on real data, and the measurements
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from typing import Any
 
 from sfra.config import AuditConfig
@@ -46,6 +47,7 @@ def audit(
     reference_arch: str | None = None,
     missing_row: bool = False,
     cache: bool = True,
+    diagnostics: bool = False,
     progress: Progress | None = None,
     config: AuditConfig | None = None,
     **settings: Any,
@@ -67,6 +69,7 @@ def audit(
         reference_arch: Architecture of ``reference``; that of the model when left out.
         missing_row: The head has no output for the forget classes: restore it with fresh rows.
         cache: Keep extracted features for the next time.
+        diagnostics: Also say how the result came about (:mod:`sfra.diagnostics`), at the verdict's setting.
         progress: Called with what is going on, how many parts are done and of how many.
         config: All settings at once; or give them one by one as keyword arguments.
         **settings: Fields of :class:`sfra.AuditConfig`.
@@ -106,7 +109,16 @@ def audit(
     evidence = _gather(subject, classes, config, tell)
     if other is not None:
         control = Control.gathered(_gather(other, classes, config, tell, fresh=subject.missing))
-    return score(evidence, control, classes, config, seconds=time.perf_counter() - began)
+    found = _diagnose(evidence, classes, config, tell) if diagnostics else None
+    report = score(evidence, control, classes, config, seconds=time.perf_counter() - began)
+    return replace(report, diagnostics=found)
+
+
+def _diagnose(evidence: Evidence, forget: tuple[int, ...], config: AuditConfig, tell: Progress) -> dict[str, Any]:
+    from sfra.diagnostics import diagnose
+
+    tell("diagnosing", 0, 1)
+    return diagnose(evidence, forget, proposal=config.proposal, epsilons=config.budgets).to_dict()
 
 
 def _gather(

@@ -69,6 +69,8 @@ class AuditReport:
     created: str
     relearned_head: Head
     """The relearned head of the verdict, in the coordinates of the released features; not part of the JSON."""
+    diagnostics: dict[str, Any] | None = None
+    """What :func:`sfra.diagnostics.diagnose` says of the verdict's setting, where asked for."""
 
     @property
     def statement(self) -> str:

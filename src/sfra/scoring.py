@@ -58,6 +58,7 @@ class Scored:
             delta_rs_low=None if self.delta_rs_interval is None else self.delta_rs_interval[0],
             retain_before=self.model.retain_before,
             retain_after=self.model.retain_after,
+            forget_before=self.model.forget_before,
         )
 
     def row(self) -> dict[str, Any]:

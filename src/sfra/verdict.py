@@ -15,6 +15,9 @@ RETAIN_LIMIT = 0.10
 ENRICHMENT = 2.0
 """How much likelier than a lost retain sample a forget sample must be to be answered with its class, at least."""
 
+STILL_KNOWN = 0.5
+"""Forget accuracy of the released model above which there is nothing to audit: the class was never gone."""
+
 VERDICTS = {
     "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
     "recovered-after-reset": "The class comes back once its odd output row is reset: it was hidden at the head.",
@@ -23,6 +26,7 @@ VERDICTS = {
     "not-recovered": "The class did not come back in this audit. That is no proof of erasure.",
     "degenerate": "Relearning broke the retain classes: this score shows no recovery, read RS at a retain budget.",
     "no-reference": "Part of the class comes back, but without a retrained reference that alone is not evidence.",
+    "not-unlearned": "The released model still recognises the class: it was not unlearned in the first place.",
     "not-measured": "The head was relearned, but without evaluation data nothing was measured.",
 }
 """What an audit can conclude, in words."""
@@ -38,6 +42,7 @@ class Reading:
     """Lower end of the 95 % interval of ΔRS."""
     retain_before: float
     retain_after: float
+    forget_before: float = 0.0
 
 
 def overall_verdict(released: Reading | None, reset: Reading | None, *, row_is_odd: bool) -> str:
@@ -47,6 +52,8 @@ def overall_verdict(released: Reading | None, reset: Reading | None, *, row_is_o
     step. So a release with an odd row does not pass where the same release with a fresh row would not.
     """
     found = verdict(released)
+    if found == "not-unlearned":
+        return found
     fresh = verdict(reset) if row_is_odd else None
     if fresh == "recovered" and found != "recovered":
         return "recovered-after-reset"
@@ -61,6 +68,8 @@ def verdict(reading: Reading | None) -> str:
     """
     if reading is None:
         return "not-measured"
+    if reading.forget_before > STILL_KNOWN:
+        return "not-unlearned"
     if reading.retain_before - reading.retain_after > RETAIN_LIMIT + TOLERANCE:
         return "degenerate"
     if reading.rs <= _blind_score(reading) + TOLERANCE:

@@ -77,7 +77,13 @@ def test_a_folder_that_is_something_else_is_refused_and_left_alone(tmp_path: Pat
     assert tree(tmp_path) == before
 
 
-@pytest.mark.parametrize("mark", ['{"sfra": "benchmark store", "layout": 99}', '{"layout": 1}', "{", "[]"])
+def test_a_store_of_a_newer_version_says_so(tmp_path: Path) -> None:
+    (tmp_path / "store.json").write_text('{"sfra": "benchmark store", "layout": 99}')
+    with pytest.raises(StoreError, match="written by a newer sfra"):
+        Store(tmp_path)
+
+
+@pytest.mark.parametrize("mark", ['{"sfra": "benchmark store", "layout": 0}', '{"layout": 1}', "{", "[]"])
 def test_a_store_of_another_layout_is_refused(tmp_path: Path, mark: str) -> None:
     (tmp_path / "store.json").write_text(mark)
     with pytest.raises(StoreError, match="is not a benchmark store"):

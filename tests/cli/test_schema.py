@@ -137,6 +137,7 @@ def test_documentation_schema_and_result_have_the_same_fields(files: Files, sche
         ("`probes`", "probes"),
         ("`model`", "release"),
         ("`data`", "data"),
+        ("`diagnostics`", "diagnostics"),
         ("`settings`", "settings"),
     ],
 )

@@ -1,1 +1,47 @@
-"""The benchmark: a grid of cells, each computed once, kept in one folder, and a report that reads only that folder."""
+"""The benchmark: a grid of cells, each computed once, kept in one folder, and a report that reads only that folder.
+
+    run_protocol("digits", "store")             # compute what is missing
+    report = make_report("digits", "store")     # tables, from the folder alone
+
+Names are imported on first use: a worker process needs few of them.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from sfra.bench.grid import protocol_status, retry_failed, run_protocol
+    from sfra.bench.protocol import Ablation, Protocol, load_protocol
+    from sfra.bench.report import BenchReport, make_report
+    from sfra.bench.summary import Summary
+
+_HOMES = {
+    "Ablation": "sfra.bench.protocol",
+    "BenchReport": "sfra.bench.report",
+    "Protocol": "sfra.bench.protocol",
+    "Summary": "sfra.bench.summary",
+    "load_protocol": "sfra.bench.protocol",
+    "make_report": "sfra.bench.report",
+    "protocol_status": "sfra.bench.grid",
+    "retry_failed": "sfra.bench.grid",
+    "run_protocol": "sfra.bench.grid",
+}
+
+__all__ = [
+    "Ablation",
+    "BenchReport",
+    "Protocol",
+    "Summary",
+    "load_protocol",
+    "make_report",
+    "protocol_status",
+    "retry_failed",
+    "run_protocol",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module on first use."""
+    if name not in _HOMES:
+        raise AttributeError(f"module 'sfra.bench' has no attribute {name!r}")
+    return getattr(import_module(_HOMES[name]), name)

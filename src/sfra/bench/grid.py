@@ -9,9 +9,11 @@ from typing import Any
 from sfra.bench.cell import reachable
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import Protocol, load_protocol
+from sfra.bench.ready import check_data, check_devices, check_executor
 from sfra.bench.runner import retry, run, status
 from sfra.bench.store import Failure, Store
 from sfra.bench.summary import Progress, Summary
+from sfra.errors import InputError
 
 STORE = Path("sfra-bench")
 """Where benchmarks are kept unless the user names another folder; protocols share their cells there."""
@@ -29,7 +31,7 @@ def run_protocol(
     address: str | None = None,
     progress: Callable[[Progress], None] | None = None,
 ) -> Summary:
-    """Compute what a protocol still lacks.
+    """Compute what a protocol still lacks; what would stop every cell is found out first.
 
     Args:
         protocol: Name of a protocol that comes with the package, a ``.toml`` file, or one in memory.
@@ -43,20 +45,55 @@ def run_protocol(
         progress: Called after every change.
     """
     chosen, goals = _goals(protocol, only)
+    _check(chosen, goals, store, executor=executor, device=device, address=address)
     cells = [goal.cell for goal in goals]
+    limits = _limits(chosen, cells, time_limit)
     options: dict[str, Any] = {}
     if executor == "ray":
         options = {"address": address, "resources": chosen.resources if device != "cpu" else {}}
     return run(
         cells,
-        Store(store),
+        _make_store(store),
         executor=executor,
         workers=workers,
-        time_limit=_limits(chosen, cells, time_limit),
-        devices=tuple(device.split(",")),
+        time_limit=limits,
+        devices=_devices(device),
         progress=progress,
         **options,
     )
+
+
+def check_run(
+    protocol: str | Path | Protocol,
+    store: str | Path = STORE,
+    *,
+    only: Mapping[str, str] | None = None,
+    executor: str = "local",
+    device: str = "cpu",
+    address: str | None = None,
+) -> None:
+    """Refuse a run that could compute nothing; writes nothing.
+
+    The data and the devices are those of this machine, so they are not looked at when a cluster computes, or when
+    nothing is left to be computed.
+    """
+    chosen, goals = _goals(protocol, only)
+    _check(chosen, goals, store, executor=executor, device=device, address=address)
+
+
+def _check(
+    protocol: Protocol,
+    goals: Sequence[Goal],
+    store: str | Path,
+    *,
+    executor: str,
+    device: str,
+    address: str | None,
+) -> None:
+    check_executor(executor)
+    if address is None and not _is_complete(goals, store):
+        check_devices(_devices(device) if executor == "local" else ())
+        check_data(protocol, goals)
 
 
 def protocol_status(
@@ -64,7 +101,7 @@ def protocol_status(
 ) -> Summary:
     """Tell what is done, failed and left; writes nothing."""
     _, goals = _goals(protocol, only)
-    return status([goal.cell for goal in goals], Store(store, read_only=True))
+    return status([goal.cell for goal in goals], open_store(store))
 
 
 def retry_failed(
@@ -72,7 +109,20 @@ def retry_failed(
 ) -> list[Failure]:
     """Forget the failures of a protocol, so that the next run tries those cells again."""
     _, goals = _goals(protocol, only)
+    open_store(store)
     return retry([goal.cell for goal in goals], Store(store))
+
+
+def open_store(folder: str | Path) -> Store:
+    """Open a store to read it; where there is none, say how to make one."""
+    path = Path(folder).expanduser()
+    if not path.is_dir() or not any(path.iterdir()):
+        raise InputError(
+            f"there is no benchmark store at {folder}",
+            got="a file" if path.is_file() else "an empty folder" if path.is_dir() else "no such folder",
+            do="compute one first with sfra bench run, or name the right folder with --store",
+        )
+    return Store(path, read_only=True)
 
 
 def _goals(protocol: str | Path | Protocol, only: Mapping[str, str] | None) -> tuple[Protocol, list[Goal]]:
@@ -80,8 +130,33 @@ def _goals(protocol: str | Path | Protocol, only: Mapping[str, str] | None) -> t
     return chosen, plan(chosen, only)
 
 
+def _make_store(folder: str | Path) -> Store:
+    try:
+        return Store(folder)
+    except OSError as problem:  # a file in its place, or on the way to it
+        raise InputError(
+            "the store cannot be made there",
+            expected="a folder, existing or not, that you may write to",
+            got=f"{folder}: {problem.strerror}",
+        ) from None
+
+
+def _is_complete(goals: Sequence[Goal], folder: str | Path) -> bool:
+    if not (Path(folder).expanduser() / "store.json").is_file():
+        return False
+    store = Store(folder, read_only=True)
+    return all(store.is_done(goal.cell) for goal in goals)
+
+
+def _devices(names: str) -> tuple[str, ...]:
+    """Split what ``--device`` takes: one device, or several for the workers in turn."""
+    return tuple(name.strip() for name in names.split(","))
+
+
 def _limits(protocol: Protocol, cells: Sequence[Any], given: float | None) -> dict[str, float]:
     """Set the limit of every kind: the one given, the kind's own, or the default."""
+    if given is not None and not given > 0:
+        raise InputError("the time limit is out of range", expected="seconds above 0", got=given)
     kinds = {cell.kind for cell in reachable(cells).values()}
     default = protocol.limits.get("default")
     found = {kind: given or protocol.limits.get(kind, default) for kind in sorted(kinds)}

@@ -14,7 +14,7 @@ from sfra.bench.executor import Executor, Order
 from sfra.bench.journal import HOST, read_journals, seconds_per_kind
 from sfra.bench.locks import Lock
 from sfra.bench.store import Failure, StoreError
-from sfra.bench.summary import Progress, estimate
+from sfra.bench.summary import Progress, estimate, seen_share
 
 Seconds = float | int
 ATTEMPTS = 3
@@ -44,6 +44,7 @@ class Loop:
         self._crashes: dict[str, int] = {}
         self._failed = len(demand.of(FAILED))
         self._seconds = seconds_per_kind(read_journals(self.store.root / "log"))
+        self._spent: dict[str, list[float]] = {}
 
     def work_off(self) -> None:
         """Run until nothing is in flight, ready or waited for."""
@@ -74,7 +75,9 @@ class Loop:
         cell = order.cell
         if outcome.what == "written":
             self.computed.append(cell)
-            self._seconds.setdefault(cell.kind, outcome.seconds)
+            spent = self._spent.setdefault(cell.kind, [])
+            spent.append(outcome.seconds)
+            self._seconds[cell.kind] = sum(spent) / len(spent)
             self._finish(cell, "written")
         elif outcome.what == "already":
             self.elsewhere.append(cell)
@@ -170,5 +173,6 @@ class Loop:
             running=tuple(order.cell for order in self._flying.values()),
             left=self.demand.to_do.total(),
             eta=estimate(self.demand.to_do, self._seconds, self.executor.width),
+            seen=seen_share(self.demand.to_do, self._seconds),
         )
         self._progress(progress)

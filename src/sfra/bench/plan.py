@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from sfra.bench import works as works
 from sfra.bench.cell import Cell
 from sfra.bench.protocol import Ablation, Protocol
+from sfra.bench.shapes import check_controls
 from sfra.errors import InputError
 
 if TYPE_CHECKING:
@@ -38,6 +39,10 @@ class Goal:
 
 def plan(protocol: Protocol, only: Mapping[str, str] | None = None) -> list[Goal]:
     """List the goals of a protocol, in the order of the tables; ``only`` keeps those that match."""
+    from sfra.backbones.registry import find
+
+    find(protocol.backbone)
+    check_controls(protocol.name, protocol.pra, protocol.linear_probe)
     goals = [goal for seed in protocol.seeds for goal in _Plan(protocol, seed).goals()]
     _check_only(only or {}, goals)
     return [goal for goal in goals if goal.matches(only or {})]
@@ -92,6 +97,7 @@ class _Plan:
                 expected=f"one of {', '.join(recipes.names())}, or a file of your own",
                 do="name it in the protocol: recipe = …",
             )
+        _check_recipe(found, protocol)
         return replace(found, pretrained=protocol.pretrained or found.pretrained)
 
     def goals(self) -> Iterator[Goal]:
@@ -228,6 +234,20 @@ class _Plan:
         return f"{name} ({self.protocol.dataset}, {self.protocol.backbone}, seed {self.seed})"
 
 
+def _check_recipe(recipe: Recipe, protocol: Protocol) -> None:
+    """Refuse the recipe of another backbone or named data set; data of the user's own may borrow one."""
+    from sfra.data import datasets
+
+    own = protocol.dataset if protocol.dataset in datasets() else recipe.dataset
+    if (recipe.backbone, recipe.dataset) != (protocol.backbone, own):
+        raise InputError(
+            f"the protocol {protocol.name}: the recipe is one for something else",
+            expected=f"a recipe for {protocol.backbone} on {own}",
+            got=f"{recipe.name}, for {recipe.backbone} on {recipe.dataset}",
+            do="name the right one in the protocol (recipe = …), or copy it to a file of your own",
+        )
+
+
 def _covers(ablation: Ablation, method: str, forget: Forget) -> bool:
     return (ablation.methods is None or method in ablation.methods) and (
         ablation.forget is None or forget in ablation.forget
@@ -248,5 +268,6 @@ def _check_only(only: Mapping[str, str], goals: Sequence[Goal]) -> None:
             else {str(g.identity[name]) for g in goals if name in g.identity}
         )
         if value not in values:
-            expected = ", ".join(sorted(values)) if values else "what, method, forget, seed, audit"
+            named = {"what", *(other for goal in goals for other in goal.identity)} - {"varied"}
+            expected = f"{name} of {', '.join(sorted(values))}" if values else f"a name of {', '.join(sorted(named))}"
             raise InputError(f"nothing in the protocol has {name}={value}", expected=expected, got=value)

@@ -8,12 +8,13 @@ from __future__ import annotations
 import itertools
 import tomllib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from sfra.bench.shapes import check_shapes
 from sfra.errors import InputError
 
 PUBLISHED = (
@@ -52,6 +53,9 @@ class Ablation:
     audit: Mapping[str, Any] = field(default_factory=dict)
     """Settings that differ from the protocol's in all of these audits."""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "forget", None if self.forget is None else _sorted(self.forget))
+
     def variants(self) -> list[dict[str, Any]]:
         """List the combinations of the varied settings.
 
@@ -74,7 +78,7 @@ class Protocol:
     backbone: str
     """As ``sfra list backbones`` names it."""
     recipe: str | None = None
-    """Name or file of a recipe; by default the one of the data set and backbone."""
+    """Name or file of a recipe, a file beside the protocol's; by default the one of the data set and backbone."""
     pretrained: str | None = None
     """Directory or hub id of weights to start from."""
     seeds: tuple[int, ...] = (0,)
@@ -101,16 +105,22 @@ class Protocol:
     """What Ray reserves for a cell, by kind: ``num_cpus`` and ``num_gpus``, fractions allowed."""
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "forget", _sorted(self.forget))
         _require(
             self.name, bool(self.forget) and all(self.forget), "forget", "one or more sets of classes", self.forget
         )
-        _require(self.name, bool(self.seeds), "seeds", "one or more seeds", self.seeds)
+        twice = [one for one in self.forget if len(set(one)) < len(one)]
+        _require(self.name, not twice, "forget", "no class twice in a set", twice)
+        seeds = bool(self.seeds) and len(set(self.seeds)) == len(self.seeds)
+        _require(self.name, seeds, "seeds", "one or more seeds, none twice", self.seeds)
         distinct = len(set(self.forget)) == len(self.forget) and len(set(self.methods)) == len(self.methods)
         _require(self.name, distinct, "forget and methods", "no entry twice", (self.forget, self.methods))
         known = self.feature_type in ("float32", "float16")
         _require(self.name, known, "feature_type", "float32 or float16", self.feature_type)
         unknown = [name for name in self.controls if name not in CONTROLS]
         _require(self.name, not unknown, "controls", ", ".join(CONTROLS), unknown)
+        named_once = len({one.name for one in self.ablations}) == len(self.ablations)
+        _require(self.name, named_once, "ablation", "no name twice", [one.name for one in self.ablations])
         for one in self.ablations:
             named = self.methods + self.controls
             _require(
@@ -148,9 +158,13 @@ def _shipped() -> Traversable:
 def _resolve(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
     """Read a file and lay it over the protocol that it extends."""
     content = _read(source)
+    if str(content.get("recipe", "")).endswith(".toml"):
+        content["recipe"] = str(Path(source).parent / content["recipe"])
     base = content.pop("extends", None)
     if base is None:
         return content
+    if not isinstance(base, str):
+        raise InputError(f"{source}: extends is of the wrong kind", expected="name or file of a protocol", got=base)
     if base in seen:
         raise InputError(f"the protocol {source} extends itself", got=" → ".join([*seen, base]))
     near = Path(source).parent / base
@@ -174,10 +188,7 @@ def _read(source: str | Path) -> dict[str, Any]:
 
 
 def _protocol(content: Mapping[str, Any], source: str) -> Protocol:
-    known = {one.name for one in fields(Protocol)} - {"ablations"} | {"ablation"}
-    unknown = sorted(set(content) - known)
-    if unknown:
-        raise InputError(f"{source} has keys that mean nothing", expected=", ".join(sorted(known)), got=unknown)
+    check_shapes(content, source)
     given = {name: value for name, value in content.items() if name != "ablation"}
     for name in ("pra", "linear_probe"):
         if given.get(name) is False:
@@ -203,6 +214,11 @@ def _ablation(content: Mapping[str, Any], source: str) -> Ablation:
 def _frozen(value: Any) -> Any:
     """Turn arrays into tuples, at every depth but inside tables."""
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
+
+
+def _sorted(sets: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
+    """Bring the classes of each set into order: [6, 1] is [1, 6], and the same cells."""
+    return tuple(tuple(sorted(one)) for one in sets)
 
 
 def _require(name: str, holds: bool, what: str, expected: str, got: object) -> None:

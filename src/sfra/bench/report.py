@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from sfra import tables
+from sfra.bench.grid import open_store
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.rows import Row, Rows, collect
-from sfra.bench.store import Store
 from sfra.bench.tables import tables_of
 from sfra.files import write_atomically
 from sfra.tables import Table
@@ -74,7 +74,7 @@ class BenchReport:
 def make_report(protocol: str | Path | Protocol, store: str | Path) -> BenchReport:
     """Make the tables of a protocol from a store; what is not there is left out, and said."""
     chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
-    rows = collect(plan(chosen), Store(store, read_only=True))
+    rows = collect(plan(chosen), open_store(store))
     return BenchReport(protocol=chosen, rows=rows, tables=tuple(make_tables(rows)))
 
 

@@ -56,16 +56,18 @@ class Rows:
 
 def collect(goals: Sequence[Goal], store: Store) -> Rows:
     """Read what is done; nothing is computed, nothing written."""
-    done = [goal for goal in goals if store.is_done(goal.cell)]
-    originals = [_original(goal, store) for goal in done if goal.what == "accuracy"]
+    known = {goal.cell.key: store.record(goal.cell) for goal in goals}
+    results = {key: record.result for key, record in known.items() if record is not None}
+    done = [goal for goal in goals if goal.cell.key in results]
+    originals = [_original(goal, results[goal.cell.key]) for goal in done if goal.what == "accuracy"]
     before = {(row["dataset"], row["backbone"], row["seed"]): row for row in originals}
     audits = [row for goal in done if goal.what == "audit" for row in _audit(goal, store, before)]
-    pra = [row for goal in done if goal.what == "pra" for row in _pra(goal, store)]
+    pra = [row for goal in done if goal.what == "pra" for row in _pra(goal, results[goal.cell.key])]
     return Rows(
         originals=originals,
         audits=audits,
         pra=_with_delta(pra),
-        probes=[{**_identity(goal), **store.result(goal.cell)} for goal in done if goal.what == "linear-probe"],
+        probes=[{**_identity(goal), **results[goal.cell.key]} for goal in done if goal.what == "linear-probe"],
         failures=list(_failures(goals, store)),
         missing=len(goals) - len(done),
     )
@@ -82,8 +84,7 @@ def accuracy(hits: Sequence[int], samples: Sequence[int], classes: Iterable[int]
     return sum(hits[c] for c in chosen) / total if total else None
 
 
-def _original(goal: Goal, store: Store) -> Row:
-    found = store.result(goal.cell)
+def _original(goal: Goal, found: Mapping[str, Any]) -> Row:
     overall = accuracy(found["hits"], found["samples"], range(len(found["hits"])))
     return {**goal.identity, "accuracy": overall, **{k: found[k] for k in ("hits", "samples", "class_names", "model")}}
 
@@ -112,8 +113,8 @@ def _audit(goal: Goal, store: Store, before: Mapping[tuple[Any, ...], Row]) -> I
         }
 
 
-def _pra(goal: Goal, store: Store) -> Iterator[Row]:
-    for row in store.result(goal.cell)["rows"]:
+def _pra(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
+    for row in found["rows"]:
         yield {**_identity(goal), **row}
 
 
@@ -144,8 +145,9 @@ def _original_accuracies(identity: Row, before: Mapping[tuple[Any, ...], Row]) -
 
 
 def _failures(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
+    failures = store.failures()
     for key, cell in reachable(goal.cell for goal in goals).items():
-        failure = store.failure(key)
+        failure = failures.get(key)
         if failure is not None:
             yield {
                 "label": cell.label,

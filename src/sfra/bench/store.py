@@ -213,8 +213,16 @@ class Store:
         mark = read_json(self.root / "store.json")
         if mark is None:
             raise _foreign(self.root, "no store.json" if self.root.is_dir() else "no such folder")
-        if mark.get("sfra") != "benchmark store" or mark.get("layout") != LAYOUT:
-            raise _foreign(self.root, f"store.json of layout {mark.get('layout')}")
+        layout = mark.get("layout")
+        if mark.get("sfra") == "benchmark store" and isinstance(layout, int) and layout > LAYOUT:
+            raise StoreError(
+                f"{self.root} was written by a newer sfra",
+                expected=f"layout {LAYOUT}",
+                got=layout,
+                do="update sfra, or name another folder",
+            )
+        if mark.get("sfra") != "benchmark store" or layout != LAYOUT:
+            raise _foreign(self.root, f"store.json of layout {layout}")
 
     def _may_write(self) -> None:
         assert not self.read_only, "a store opened for reading must never be written"

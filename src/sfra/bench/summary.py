@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from statistics import median
 
 from sfra.bench.cell import Cell
 from sfra.bench.demand import BLOCKED, DONE, FAILED, TODO, Demand
@@ -57,7 +58,7 @@ class Summary:
             "failed": self.failed,
             "blocked": self.blocked,
             "running": self.running,
-            "cells to compute": self.left,
+            "cell to compute" if len(self.left) == 1 else "cells to compute": self.left,
         }
         return ", ".join(
             [
@@ -87,6 +88,8 @@ class Progress:
     """Cells still to be computed, with the running ones."""
     eta: float | None
     """Seconds until the end, from the seconds per kind so far; None when nothing is known."""
+    seen: float = 1.0
+    """Share of the cells left whose kind was seen before: a grid begins with trainings, and the rest is faster."""
 
 
 def summarise(demand: Demand, **facts: object) -> Summary:
@@ -103,8 +106,18 @@ def summarise(demand: Demand, **facts: object) -> Summary:
 
 
 def estimate(to_do: Mapping[str, int], seconds: Mapping[str, float], width: int = 1) -> float | None:
-    """Estimate the seconds for a number of cells of each kind; an unseen kind counts as the average."""
+    """Estimate the seconds for a number of cells of each kind; an unseen kind counts as the median of the others."""
     if not seconds:
         return None if any(to_do.values()) else 0.0
-    usual = sum(seconds.values()) / len(seconds)
+    usual = median(seconds.values())
     return sum(count * seconds.get(kind, usual) for kind, count in to_do.items()) / width
+
+
+def seen_share(to_do: Mapping[str, int], seconds: Mapping[str, float]) -> float:
+    """Tell for which share of the cells an estimate rests on cells of their own kind.
+
+    >>> seen_share({"train": 1, "audit": 3}, {"train": 9.0})
+    0.25
+    """
+    total = sum(to_do.values())
+    return sum(count for kind, count in to_do.items() if kind in seconds) / total if total else 1.0

@@ -12,6 +12,7 @@ from sfra.cli.bench import bench
 from sfra.cli.command import Command
 from sfra.cli.demo import demo
 from sfra.cli.list import list_
+from sfra.cli.report import report
 from sfra.cli.train import train
 from sfra.cli.unlearn import unlearn
 
@@ -26,6 +27,7 @@ app = typer.Typer(
 )
 app.command("audit", cls=Command)(audit)
 app.add_typer(bench, name="bench")
+app.command("report", cls=Command)(report)
 app.command("demo", cls=Command)(demo)
 app.command("train", cls=Command)(train)
 app.command("unlearn", cls=Command)(unlearn)

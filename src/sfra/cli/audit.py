@@ -45,6 +45,7 @@ def audit(
     seeds: opt.Seeds = 1,
     max_draws: opt.MaxDraws = None,
     no_reset_row: opt.NoResetRow = False,
+    diagnostics: opt.Diagnostics = False,
     seed: opt.Seed = 0,
     device: opt.Device = "cpu",
     threads: opt.Threads = None,
@@ -102,6 +103,7 @@ def audit(
             reference_arch=reference_arch,
             missing_row=missing_row,
             cache=not no_cache,
+            diagnostics=diagnostics,
             progress=progress,
             config=config,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -10,7 +12,6 @@ import typer
 from sfra.cli import options as opt
 from sfra.cli.command import Command, say
 from sfra.cli.output import check_folder, dump, print_json
-from sfra.errors import InputError
 
 if TYPE_CHECKING:
     from sfra.bench.store import Failure
@@ -71,7 +72,7 @@ def run(
     from sfra.cli.grid_progress import showing_grid
 
     chosen = parse_only(only)
-    with showing_grid(quiet=quiet) as progress:
+    with _telling_how_to_go_on(store), showing_grid(quiet=quiet) as progress:
         from sfra.bench.grid import run_protocol
 
         summary = run_protocol(
@@ -88,6 +89,8 @@ def run(
     _deliver(summary, json=json, quiet=quiet)
     if summary.complete and not json and not quiet:
         say(f"make the tables with: sfra bench report {protocol} --store {store}")
+    if summary.failed and not json and not quiet:
+        say(f"when the cause is gone, try again with: sfra bench retry {protocol} --store {store}")
     if not summary.complete:
         raise typer.Exit(INCOMPLETE)
 
@@ -122,16 +125,15 @@ def retry(
     debug: opt.Debug = False,
 ) -> None:
     """Try failed cells again, and whatever they held up."""
-    from sfra.bench.grid import retry_failed
+    from sfra.bench.grid import check_run, open_store, retry_failed
     from sfra.bench.plan import parse_only
 
-    if not (store / "store.json").is_file():
-        raise InputError(
-            f"{store} is not a benchmark store", do=f"run it first: sfra bench run {protocol} --store {store}"
-        )
-    cleared = retry_failed(protocol, store, only=parse_only(only))
+    chosen = parse_only(only)
+    open_store(store)
+    check_run(protocol, store, only=chosen, executor=executor, device=device, address=address)
+    cleared = retry_failed(protocol, store, only=chosen)
     if not quiet:
-        say(f"{len(cleared)} failed cells will be tried again")
+        say(f"failed cells that will be tried again: {len(cleared)}")
     run(protocol, store, only, executor, workers, time_limit, address, device, json, quiet, debug)
 
 
@@ -160,6 +162,16 @@ def report(
     elif not quiet:
         typer.echo(made.text())
         say(f"Written to {out}." if out is not None else "Nothing was written: pass --out DIR to keep all tables.")
+
+
+@contextmanager
+def _telling_how_to_go_on(store: Path) -> Iterator[None]:
+    try:
+        yield
+    except KeyboardInterrupt:
+        if (store / "store.json").is_file():
+            say(f"stopped: what was done is kept in {store}; give the same command again to go on")
+        raise
 
 
 def _deliver(summary: Summary, *, json: bool, quiet: bool) -> None:

@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 EVERY = 5.0
 """Seconds between two lines of a log."""
 
+SEEN = 0.5
+"""Share of the cells left that must be of kinds seen before a time is named."""
+
+UNKNOWN = "time to go not known yet"
+
 TOLD = ("failed", "again", "waiting")
 """Events that are always told."""
 
@@ -35,16 +40,21 @@ def showing_grid(*, quiet: bool = False) -> Iterator[Callable[[Progress], None] 
             yield _Terminal(bar)
 
 
-def clock(seconds: float | None) -> str:
+def clock(seconds: float) -> str:
     """Write a duration.
 
-    >>> clock(42), clock(3700), clock(None)
-    ('0:42', '1:01:40', '?')
+    >>> clock(42.0), clock(3700.0)
+    ('0:42', '1:01:40')
     """
-    if seconds is None:
-        return "?"
     minutes, rest = divmod(round(seconds), 60)
     return f"{minutes}:{rest:02d}" if minutes < 60 else f"{minutes // 60}:{minutes % 60:02d}:{rest:02d}"
+
+
+def remaining(progress: Progress) -> str:
+    """Say how long the rest may take; nothing while most of it is of kinds not seen yet."""
+    if progress.eta is None or progress.seen < SEEN:
+        return ""
+    return f"about {clock(progress.eta)} to go"
 
 
 def sentence(event: str, label: str, message: str) -> str:
@@ -67,7 +77,8 @@ class _Log:
             say(sentence(progress.event, label, progress.message))
         elif progress.event == "written" and (time.monotonic() - self.last > EVERY or not progress.left):
             self.last = time.monotonic()
-            say(f"{progress.done} cells done, {progress.left} left, about {clock(progress.eta)} to go; last: {label}")
+            cells = f"{progress.done} of {progress.done + progress.left} cells"
+            say(f"{cells}, {remaining(progress) or UNKNOWN}; last: {label}")
 
 
 class _Terminal:
@@ -87,25 +98,32 @@ class _Terminal:
             )
         running = progress.running[-1].label if progress.running else ""
         more = f" and {len(progress.running) - 1} more" if len(progress.running) > 1 else ""
-        failed = f", {progress.failed} failed" if progress.failed else ""
+        failed = f"{progress.failed} failed" if progress.failed else ""
         self.bar.update(
             self.task,
             completed=progress.done,
             total=progress.done + progress.left,
-            description=f"{running[:60]}{more}",
-            eta=f"about {clock(progress.eta)} to go{failed}",
+            description=f"{running}{more}",
+            eta=", ".join(part for part in (remaining(progress), failed) if part),
         )
 
 
 def _bar() -> Bar:
+    """Make a bar that keeps its figures on a narrow terminal; what is being computed gets the space that is left."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    console = Console(stderr=True)
+
+    def fixed() -> Column:
+        return Column(no_wrap=True)
 
     columns = (
-        BarColumn(bar_width=24),
-        MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TextColumn("{task.fields[eta]}"),
-        TextColumn("{task.description}", style="dim"),
+        BarColumn(bar_width=max(6, min(24, console.width // 5)), table_column=fixed()),
+        MofNCompleteColumn(table_column=fixed()),
+        TimeElapsedColumn(table_column=fixed()),
+        TextColumn("{task.fields[eta]}", table_column=fixed(), markup=False),
+        TextColumn("{task.description}", style="dim", markup=False, table_column=Column(no_wrap=True, ratio=1)),
     )
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    return Progress(*columns, console=console, transient=True, expand=True)

@@ -19,8 +19,8 @@ Model = Annotated[
     str,
     typer.Argument(
         metavar="MODEL",
-        help="The released model: a Hugging Face directory or id, a state dict (.safetensors, .pt, .pth) with --arch, "
-        "an .onnx file, or a head alone (.npz or .safetensors with weight and bias).",
+        help="The released model: a model directory, a Hugging Face id, a state dict (.safetensors, .pt, .pth) with "
+        "--arch, an .onnx file, or a head alone (.npz or .safetensors with weight and bias).",
         rich_help_panel="What is audited",
         show_default=False,
     ),
@@ -87,6 +87,9 @@ Epochs = Annotated[int, _how(metavar="N", help="Length of the relearning.")]
 Seeds = Annotated[int, _how(metavar="N", help="How many times to repeat, with new draws.")]
 MaxDraws = Annotated[
     int | None, _how(metavar="N", help="Most random draws for the probes of a run.", show_default="a billion")
+]
+Diagnostics = Annotated[
+    bool, _how("--diagnostics", help="Also say how the result came about: alignment, margin, confidence, trade-off.")
 ]
 NoResetRow = Annotated[bool, _how("--no-reset-row", help="Leave out the variant with a fresh forget row.")]
 

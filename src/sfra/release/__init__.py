@@ -21,7 +21,7 @@ __all__ = ["Encoder", "Preprocess", "Release", "load"]
 
 STATE_DICTS = (".safetensors", ".pt", ".pth")
 FORMS = (
-    "a Hugging Face model directory or id (owner/name), a state dict (.safetensors, .pt, .pth) with --arch, "
+    "a model directory, a Hugging Face id (owner/name), a state dict (.safetensors, .pt, .pth) with --arch, "
     "an .onnx file, or a head (.npz, .safetensors)"
 )
 
@@ -36,7 +36,7 @@ def load(
     """Split a released classifier into encoder and head; nothing it brings along is ever executed.
 
     Args:
-        source: An ``nn.Module``, a :class:`~sfra.Head`, or a path or name: a Hugging Face directory or id, a
+        source: An ``nn.Module``, a :class:`~sfra.Head`, or a path or name: a model directory, a Hugging Face id, a
             state dict (``.safetensors``, ``.pt``, ``.pth``), an ``.onnx`` file, a head (``.npz``,
             ``.safetensors``).
         arch: For a state dict: a backbone of ours, or ``package:factory?keyword=value``.

@@ -11,7 +11,12 @@ DATASET = Column(names=("dataset",), heading="Data", numeric=False, fold=True)
 BACKBONE = Column(names=("backbone",), heading="Backbone", numeric=False, fold=True)
 METHOD = Column(names=("method",), heading="Method", numeric=False)
 FORGET = Column(names=("forget_class",), heading="Forget class")
-STAGE = Column(names=("variant",), heading="Stage", numeric=False)
+STAGE = Column(
+    names=("variant",),
+    heading="Stage",
+    numeric=False,
+    words=(("pra", "PRA"), ("sfra", "SFRA"), ("linear_probe", "linear probe")),
+)
 RETAIN = Column(names=("retain_acc",), heading="Retain (%)")
 FORGOTTEN = Column(names=("forget_acc",), heading="Forget (%)")
 RETAIN_SPREAD = Column(names=("retain_acc_mean", "retain_acc_std"), heading="Retain (%)", style="spread")

@@ -13,6 +13,8 @@ from sfra.tables.table import Cell, Column, Table
 
 N = Column(names=("n",), heading="N")
 M = Column(names=("m",), heading="M")
+SETTINGS = (("single_class", "one class"), ("multi_class", "several classes"))
+"""What a reader sees of the two settings."""
 
 
 def probe_cost_table(audits: Sequence[Row], *, scale: str, rule: str) -> Table:
@@ -42,7 +44,7 @@ def settings_table(audits: Sequence[Row]) -> Table:
     ordered = sorted(groups, key=lambda k: (k[0] != "single_class", *place(k[1], k[2]), str(k[3:])))
     words_of = {"proposal": "Proposal", "score": "Score", "assignment": "Assignment"}
     columns = (
-        Column(names=("setting",), heading="Setting", numeric=False),
+        Column(names=("setting",), heading="Setting", numeric=False, words=SETTINGS),
         *(DATASET, BACKBONE, N, M),
         *(Column(names=(name,), heading=heading, numeric=False, fold=True) for name, heading in words_of.items()),
         Column(names=("epochs",), heading="Epochs"),

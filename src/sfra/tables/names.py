@@ -21,6 +21,9 @@ METHODS = {
 }
 """In the order of every table; others follow alphabetically."""
 
+CONTROLS = {"masked": "Masked (control)"}
+"""Models that check the audit; they come last."""
+
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "tiny-imagenet": "TinyImageNet", "digits": "Digits"}
 
 BACKBONES = {"resnet18-small": "ResNet-18", "vit-b-16": "ViT-B/16", "swin-t": "Swin-T"}
@@ -41,7 +44,7 @@ def method_name(name: str) -> str:
     >>> method_name("negative-gradient-plus"), method_name("mine")
     ('Negative Gradient+', 'mine')
     """
-    return METHODS.get(name, name)
+    return METHODS.get(name) or CONTROLS.get(name, name)
 
 
 def dataset_name(name: str) -> str:
@@ -71,8 +74,8 @@ def place(dataset: str, backbone: str) -> tuple[Any, ...]:
 
 
 def method_rank(name: str) -> tuple[int, str]:
-    """Order methods."""
-    return _rank(name, tuple(METHODS))
+    """Order methods: as listed, then others by name, then controls."""
+    return (len(METHODS) + 1, name) if name in CONTROLS else _rank(name, tuple(METHODS))
 
 
 def level_rank(name: str) -> tuple[int, str]:

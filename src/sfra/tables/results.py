@@ -28,7 +28,6 @@ from sfra.tables.stages import Stage, main_audits, stages_of
 from sfra.tables.table import Cell, Column, Table
 from sfra.unlearn.quality import aus
 
-AVERAGED = "Several models of a class, and several draws of PRA's samples, are averaged."
 INDEPENDENT = "Maxima of RS and ΔRS are taken over the forget classes independently of each other."
 
 
@@ -50,7 +49,7 @@ def summary_table(
         Column(names=("delta_rs_max",), heading="max ΔRS"),
         CLASSES,
     )
-    notes = (reading(scale, rule), f"PRA: {pra_variant}.", INDEPENDENT, AVERAGED)
+    notes = (reading(scale, rule), INDEPENDENT, *_averaging(pra, pra_variant))
     return Table(
         title="Recovery over single forget classes",
         label="summary",
@@ -71,7 +70,7 @@ def per_class_table(
 ) -> Table:
     """List every single forget class: unlearned, after PRA, after SFRA, and the linear probe."""
     stages = [s for s in _stages(audits, pra, probes, scale, rule, pra_variant) if len(s.forget) == 1]
-    notes = (reading(scale, rule), f"PRA: {pra_variant}.", AVERAGED)
+    notes = (reading(scale, rule), *_averaging(pra, pra_variant))
     return Table(
         title="Every forget class",
         label="per-class",
@@ -95,7 +94,7 @@ def multi_class_table(
     stages.sort(key=lambda s: (*place(s.dataset, s.backbone), len(s.forget), s.forget, s.rank))
     number = Column(names=("num_forget",), heading="Classes", fold=True)
     classes = Column(names=("forget_classes",), heading="Forget classes", numeric=False, fold=True)
-    notes = (reading(scale, rule), f"PRA: {pra_variant}.", AVERAGED)
+    notes = (reading(scale, rule), *_averaging(pra, pra_variant))
     return Table(
         title="Several classes forgotten at once",
         label="multi-class",
@@ -112,7 +111,7 @@ def unlearning_quality_table(audits: Sequence[Row], *, scale: str, rule: str) ->
         groups.setdefault((row["dataset"], row["backbone"], len(forget_of(row)), row["method"]), []).append(row)
     ordered = sorted(groups, key=lambda key: (*place(key[0], key[1]), key[2], method_rank(key[3])))
     columns = (
-        *(DATASET, BACKBONE, Column(names=("num_forget",), heading="forget classes:", fold=True), METHOD),
+        *(DATASET, BACKBONE, Column(names=("num_forget",), heading="Classes at once", fold=True), METHOD),
         Column(names=("retain_acc_original",), heading="Original retain (%)"),
         *(RETAIN_SPREAD, FORGET_RANGE),
         Column(names=("aus",), heading="AUS"),
@@ -126,6 +125,13 @@ def unlearning_quality_table(audits: Sequence[Row], *, scale: str, rule: str) ->
         rows=tuple(_quality_line(*key, groups[key]) for key in ordered),
         notes=notes if ordered else nothing("audit", audits, scale, rule),
     )
+
+
+def _averaging(pra: Sequence[Row], variant: str) -> tuple[str, ...]:
+    """Say what the figures are means of; PRA only where there is any."""
+    if not pra:
+        return ("Several models of a class are averaged.",)
+    return (f"PRA: {variant}.", "Several models of a class, and several draws of PRA's samples, are averaged.")
 
 
 def _stages(

@@ -38,6 +38,8 @@ class Column:
     """Where all rows agree, a reader sees it once, in the title."""
     wide: bool = False
     """Holds running text, which is broken into lines."""
+    words: tuple[tuple[str, str], ...] = ()
+    """What a reader sees instead of a figure, where CSV has a short name."""
 
     def __post_init__(self) -> None:
         expected = {"plain": 1, "spread": 2, "triple": 3}[self.style]
@@ -53,7 +55,7 @@ class Column:
             return f"({', '.join(MISSING if figure is None else figure for figure in cell)})"
         if self.style == "spread" and cell[1] is not None:
             return f"{MISSING if first is None else first} ± {cell[1]}"
-        return MISSING if first is None else first
+        return MISSING if first is None else dict(self.words).get(first, first)
 
 
 @dataclass(frozen=True, kw_only=True)

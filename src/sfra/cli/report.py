@@ -1,0 +1,143 @@
+"""``sfra report``: a page, and figures, from the results of audits or of a benchmark."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from sfra.cli import options as opt
+from sfra.cli.command import say
+from sfra.cli.output import check_folder, dump, print_json
+from sfra.errors import InputError
+
+if TYPE_CHECKING:
+    from sfra.report.export import Exported
+
+FORMATS = ("svg", "pdf", "png")
+SUFFIXES = (".html", ".htm")
+PAGE = Path("report.html")
+
+Results = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="RESULTS…",
+        help="audit.json files, or folders with one, or folders of such folders. One makes the page of that audit, "
+        "several a page that lists them all, each in detail.",
+        show_default=False,
+    ),
+]
+Bench = Annotated[
+    list[str] | None,
+    typer.Option(metavar="PROTOCOL", help="Report a benchmark instead; repeat for several of one store."),
+]
+Store = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the benchmark's results are.")]
+Out = Annotated[Path, typer.Option(metavar="FILE", help="The page: one file that needs no network.")]
+Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every figure into this folder.")]
+Format = Annotated[
+    str | None, typer.Option(metavar="NAME", help="Of the figures: svg, pdf or png.", show_default="svg")
+]
+
+
+def report(
+    results: Results = None,
+    bench: Bench = None,
+    store: Store = None,
+    out: Out = PAGE,
+    figures: Figures = None,
+    format: Format = None,
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
+) -> None:
+    """Make a page that shows results: the verdict in words, curves, tables, and how to repeat them.
+
+    The page is one file: it opens from disk, in light and dark, on paper too, and loads nothing from the network.
+
+    Example: sfra report results/ --out report.html
+    """
+    _check(results or [], bench or [], store, out, figures, format)
+    from datetime import UTC, datetime
+
+    date = datetime.now(UTC).date().isoformat()
+    if bench:
+        assert store is not None
+        text, drawn = _of_benchmark(bench, store, date, figures, format or "svg")
+    else:
+        text, drawn = _of_audits(results or [], date, figures, format or "svg")
+    _write(out, text)
+    _deliver(out, drawn, json=json, quiet=quiet)
+
+
+def _check(
+    results: list[Path], bench: list[str], store: Path | None, out: Path, figures: Path | None, format: str | None
+) -> None:
+    """Refuse what does not go together before anything is read."""
+    if bool(results) == bool(bench):
+        raise InputError(
+            "say what to report",
+            expected="audit.json files or folders, or --bench PROTOCOL --store DIR, not both",
+            got="both" if results else "neither",
+            do="sfra report results/",
+        )
+    if bool(bench) != (store is not None):
+        have, lack = ("--bench", "--store DIR") if bench else ("--store", "--bench PROTOCOL")
+        raise InputError(f"{have} is of no use without {lack}", do=f"pass {lack} as well")
+    if format is not None and figures is None:
+        raise InputError("--format is of no use without --figures", got=format, do="pass --figures DIR as well")
+    if format is not None and format not in FORMATS:
+        raise InputError("figures cannot be written so", expected=", ".join(FORMATS), got=format)
+    if out.suffix.lower() not in SUFFIXES:
+        raise InputError("the page needs another name", expected="--out with a file that ends in .html", got=out)
+    check_folder(out.absolute().parent, out.name)
+    check_folder(figures)
+
+
+def _of_audits(results: list[Path], date: str, figures: Path | None, format: str) -> tuple[str, Exported | None]:
+    from sfra.report.page import audit_page, export_audits, find_audits, overview_page
+
+    audits = find_audits(results)
+    drawn = None if figures is None else export_audits(audits, figures, format)
+    if len(audits) == 1:
+        return audit_page(audits[0][1], date=date), drawn
+    return overview_page(audits, date=date), drawn
+
+
+def _of_benchmark(
+    bench: list[str], store: Path, date: str, figures: Path | None, format: str
+) -> tuple[str, Exported | None]:
+    from sfra.report.page_bench import bench_page, export_bench
+
+    text = bench_page(bench, store, date=date)
+    return text, None if figures is None else export_bench(bench, store, figures, format)
+
+
+def _write(out: Path, text: str) -> None:
+    from sfra.files import write_atomically
+
+    try:
+        write_atomically(out, text.encode())
+    except OSError as problem:
+        raise InputError("the page could not be written", got=f"{out}: {problem}") from None
+
+
+def _deliver(out: Path, drawn: Exported | None, *, json: bool, quiet: bool) -> None:
+    if json:
+        print_json(dump(_plain(out, drawn)))
+    elif not quiet:
+        typer.echo(f"{out}")
+        if drawn is not None:
+            say(f"{len(drawn.written)} figures were written.")
+            for name, reason in drawn.left_out.items():
+                say(f"left out: {name}: {reason}")
+
+
+def _plain(out: Path, drawn: Exported | None) -> dict[str, Any]:
+    return {
+        "schema": "sfra.report/1",
+        "page": str(out),
+        "bytes": out.stat().st_size,
+        "figures": [] if drawn is None else [str(path) for path in drawn.written],
+        "left_out": {} if drawn is None else drawn.left_out,
+    }

@@ -1,0 +1,119 @@
+"""Where direct labels go, so that they overlap neither each other nor what they name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+Number = float | int
+Point = tuple[Number, Number]
+Box = tuple[Number, Number, Number, Number]
+"""Left, top, right and bottom."""
+
+WIDE = 0.56
+"""Mean width of a character of the font, in font sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Label:
+    """A placed label: its anchor in pixels from the left and the top."""
+
+    text: str
+    x: Number
+    y: Number
+    align: str
+    """``left``: the text starts at x; ``right``: it ends there; ``center``: it is centred there."""
+    far: bool
+    """Away from its point, so that a line should lead there."""
+
+
+def spread_out(places: Sequence[Number], gap: Number, low: Number, high: Number) -> list[Number]:
+    """Move numbers apart, as little as a sweep can, until neighbours are a gap apart; they keep their order.
+
+    >>> spread_out([5.0, 5.0, 20.0], 4.0, 0.0, 30.0)
+    [5.0, 9.0, 20.0]
+    """
+    gap = min(gap, (high - low) / max(len(places) - 1, 1))
+    order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    moved = list(places)
+    edge = low
+    for i in order:
+        moved[i] = max(moved[i], edge)
+        edge = moved[i] + gap
+    edge = high
+    for i in reversed(order):
+        moved[i] = min(moved[i], edge)
+        edge = moved[i] - gap
+    return moved
+
+
+def place_labels(
+    anchors: Sequence[Point],
+    texts: Sequence[str],
+    *,
+    obstacles: Sequence[Point] = (),
+    width: Number,
+    height: Number,
+    font: Number,
+    centred: bool = False,
+) -> list[Label]:
+    """Place a label next to each anchor: near if there is room, further away if not.
+
+    Greedy, in the order given: of a fixed list of places around the anchor, the one that costs least; a label that is
+    covered costs most, then an anchor, then an obstacle, then distance. Centred labels lie on their anchors instead,
+    and move up or down where two would meet.
+    """
+    placed: list[Label] = []
+    boxes: list[Box] = []
+    for (x, y), text in zip(anchors, texts, strict=True):
+        options = [_option(x, y, text, side, dx, dy, font) for dx, dy, side in _around(font, centred)]
+        inside = [(label, box) for label, box in options if _within(box, width, height)] or options
+        costs = [_cost(box, label, (x, y), boxes, () if centred else anchors, obstacles, font) for label, box in inside]
+        label, box = inside[costs.index(min(costs))]
+        placed.append(label)
+        boxes.append(box)
+    return placed
+
+
+def _cost(
+    box: Box,
+    label: Label,
+    anchor: Point,
+    boxes: Sequence[Box],
+    anchors: Sequence[Point],
+    obstacles: Sequence[Point],
+    font: Number,
+) -> Number:
+    """Weigh what a label would cover, and how far it is from what it names."""
+    covered = 100 * sum(_meet(box, other) for other in boxes) + 40 * sum(_covers(box, point) for point in anchors)
+    distance = abs(label.x - anchor[0]) + abs(label.y - anchor[1])
+    return covered + 1.5 * sum(_covers(box, point) for point in obstacles) + distance / font
+
+
+def _around(font: Number, centred: bool) -> list[tuple[Number, Number, str]]:
+    """List offsets from the anchor: beside it, above and below, and further away."""
+    near = [(8.0, 0.0, "left"), (-8.0, 0.0, "right")]
+    steps = [sign * font * k / 2 for k in range(2, 17) for sign in (-1, 1)]
+    if centred:
+        return [(0.0, dy, "center") for dy in (0.0, *steps)]
+    sides = [(sign * dx, side) for dx in (3.0, 20.0, 40.0, 60.0) for sign, side in ((1, "left"), (-1, "right"))]
+    return near + [(dx, dy, side) for dy in steps for dx, side in sides]
+
+
+def _option(x: Number, y: Number, text: str, side: str, dx: Number, dy: Number, font: Number) -> tuple[Label, Box]:
+    length = len(text) * font * WIDE
+    left = x + dx - length * {"left": 0.0, "center": 0.5, "right": 1.0}[side]
+    box = (left, y + dy - font * 0.6, left + length, y + dy + font * 0.6)
+    return Label(text=text, x=x + dx, y=y + dy, align=side, far=abs(dy) > 1.2 * font or abs(dx) > 10), box
+
+
+def _within(box: Box, width: Number, height: Number) -> bool:
+    return box[0] >= 0 and box[1] >= 0 and box[2] <= width and box[3] <= height
+
+
+def _meet(one: Box, other: Box) -> bool:
+    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+
+
+def _covers(box: Box, point: Point) -> bool:
+    return box[0] - 4 <= point[0] <= box[2] + 4 and box[1] - 4 <= point[1] <= box[3] + 4

@@ -1,0 +1,224 @@
+"""The page of a benchmark: leaderboard, maps, figures and every audit in detail, from its store alone."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from sfra.bench.grid import open_store
+from sfra.bench.report import READINGS, BenchReport, make_report
+from sfra.errors import InputError
+from sfra.report import vega
+from sfra.report.export import Exported, export_all, read_trajectories
+from sfra.report.figures_accuracy import accuracy_figure
+from sfra.report.figures_scatter import scatter_figure
+from sfra.report.figures_tradeoff import tradeoff_figure, tradeoff_rows
+from sfra.report.figures_violin import violin_figure
+from sfra.report.page import Audit, checked_view, codes_of, data_of, make_page, read_audit
+from sfra.report.page_audit import flat
+from sfra.report.page_map import heat_css, heat_map
+from sfra.tables.names import backbone_name, dataset_name, forget_name, forget_of, method_name, method_rank
+
+Row = Mapping[str, Any]
+
+COLUMNS = (
+    *("method", "name", "dataset", "backbone", "place", "forget", "where", "scale", "rule"),
+    *("rs", "delta_rs", "forget_before", "forget_after", "retain_before", "retain_after"),
+)
+"""What the script of the page knows of a reading."""
+
+FIGURES = {"violin": violin_figure, "scatter": scatter_figure, "accuracy": accuracy_figure}
+TITLES = {
+    "violin": "RS over the forget sets, method by method",
+    "scatter": "RS against ΔRS",
+    "accuracy": "Forget accuracy before and after the audit",
+    "tradeoff": "RS against the loss of retain accuracy",
+}
+
+
+def bench_page(protocols: Sequence[str | Path], store: str | Path, *, date: str) -> str:
+    """Make the page of a benchmark, or of several that share a store.
+
+    Args:
+        protocols: Names, or ``.toml`` files.
+        store: Folder with the results; it is only read.
+        date: What the page gives as its date.
+
+    Raises:
+        InputError: The store holds no audit of these protocols.
+    """
+    reports = [make_report(protocol, store) for protocol in protocols]
+    cells = dict.fromkeys(row["cell"] for report in reports for row in main_rows(report.rows.audits))
+    if not cells:
+        raise InputError(
+            "there is nothing to report: no audit of this benchmark is done",
+            expected="a store with results",
+            got=store,
+            do=f"sfra bench run {protocols[0]} --store {store}",
+        )
+    opened = open_store(store)
+    return page_of_reports(reports, {key: read_audit(opened.folder(key)) for key in cells}, date=date)
+
+
+def page_of_reports(reports: Sequence[BenchReport], audits: Mapping[str, Audit], *, date: str) -> str:
+    """Make the page of benchmarks from their rows and, by cell, the content of their ``audit.json`` files."""
+    rows = [row for report in reports for row in main_rows(report.rows.audits)]
+    places = sorted({(row["dataset"], row["backbone"]) for row in rows})
+    several = len(places) > 1
+    views = [_view(row, audits[row["cell"]], several=several) for row in _one_per_cell(rows)]
+    scale, rule = default_reading(rows)
+    drawn = [_figures(_of(rows, place), audits, scale, rule) for place in places]
+    figures = {f"{i}-{name}": figure for i, made in enumerate(drawn) for name, figure in made.items()}
+    return make_page(
+        "bench.html.j2",
+        title=" and ".join(f"Benchmark {report.protocol.name}" for report in reports),
+        date=date,
+        codes=codes_of(views),
+        data={
+            "audits": data_of(views),
+            "figures": {key: {name: figure[name] for name in ("spec", "dark")} for key, figure in figures.items()},
+            **board_data(rows, scale, rule, several=several),
+        },
+        reports=[_about(report) for report in reports],
+        views=views,
+        several=several,
+        reading=f"{scale} scale, {rule} rule",
+        maps=[_maps(_of(rows, place), views, scale, rule) for place in places],
+        places=[
+            {
+                "name": place_name(*place),
+                "figures": [(TITLES[name], f"{i}-{name}") for name in TITLES if name in drawn[i]],
+            }
+            for i, place in enumerate(places)
+        ],
+        captions={key: figure["caption"] for key, figure in figures.items()},
+        heat_css=heat_css(),
+    )
+
+
+def export_bench(protocols: Sequence[str | Path], store: str | Path, folder: Path, format: str) -> Exported:
+    """Write every figure of benchmarks into a folder."""
+    out = Exported()
+    for protocol in protocols:
+        rows = make_report(protocol, store).rows
+        curves = read_trajectories(rows, open_store(store))
+        one = export_all(rows, folder, format, trajectories=curves)
+        out.written.extend(one.written)
+        out.left_out.update(one.left_out)
+    return out
+
+
+def main_rows(audits: Sequence[Row]) -> list[Row]:
+    """Keep what the leaderboard is made of: no ablations, and the forget row as released, or as restored."""
+    return [row for row in audits if row.get("audit", "main") == "main" and row["variant"] != "reset-row"]
+
+
+def default_reading(audits: Sequence[Row]) -> tuple[str, str]:
+    """Choose the reading that the page opens with: that of verdicts, if the audits have it."""
+    known = {(row["scale"], row["rule"]) for row in audits}
+    return next((reading for reading in READINGS if reading in known), min(known))
+
+
+def place_name(dataset: str, backbone: str) -> str:
+    """Name a data set and a backbone.
+
+    >>> place_name("cifar10", "resnet18-small")
+    'CIFAR-10, ResNet-18'
+    """
+    return f"{dataset_name(dataset)}, {backbone_name(backbone)}"
+
+
+def board_data(audits: Sequence[Row], scale: str, rule: str, *, several: bool) -> dict[str, Any]:
+    """Return what the leaderboard and the comparison need: readings as rows, and the values of each filter."""
+    seeds = len({row["seed"] for row in audits}) > 1
+    rows = [_board_row(row, several=several, seeds=seeds) for row in audits]
+    methods = [(key, method_name(key)) for key in sorted({row["method"] for row in audits}, key=method_rank)]
+    sets = sorted({(len(forget_of(row)), forget_of(row), forget_name(row)) for row in audits})
+    simple = {name: sorted({str(row[name]) for row in audits}) for name in ("scale", "rule")}
+    return {
+        "rows": {"columns": COLUMNS, "values": [[row[name] for name in COLUMNS] for row in rows]},
+        "several": several,
+        "methods": methods,
+        "pair": ([key for key, _ in methods if key != "retrained"] * 2)[:2] or [methods[0][0]] * 2,
+        "defaults": {"scale": scale, "rule": rule},
+        "filters": {
+            "dataset": [(name, dataset_name(name)) for name in sorted({row["dataset"] for row in audits})],
+            "backbone": [(name, backbone_name(name)) for name in sorted({row["backbone"] for row in audits})],
+            "forget": [(name, name) for _, _, name in sets],
+            **{name: [(value, value) for value in values] for name, values in simple.items()},
+        },
+    }
+
+
+def _board_row(row: Row, *, several: bool, seeds: bool) -> dict[str, Any]:
+    place = place_name(row["dataset"], row["backbone"])
+    parts = [forget_name(row), *([f"seed {row['seed']}"] if seeds else []), *([place] if several else [])]
+    names = {"name": method_name(row["method"]), "place": place, "forget": forget_name(row), "where": ", ".join(parts)}
+    return dict(vega.rounded({**row, **names}))
+
+
+def _one_per_cell(audits: Sequence[Row]) -> list[Row]:
+    """Keep one row of each audit, in the order of the tables."""
+    once = {row["cell"]: row for row in reversed(audits)}
+
+    def rank(row: Row) -> tuple[Any, ...]:
+        forget = forget_of(row)
+        return row["dataset"], row["backbone"], method_rank(row["method"]), len(forget), forget, row["seed"]
+
+    return sorted(once.values(), key=rank)
+
+
+def _view(row: Row, audit: Audit, *, several: bool) -> dict[str, Any]:
+    place = f", {place_name(row['dataset'], row['backbone'])}" if several else ""
+    seed = f", seed {row['seed']}" if row["seed"] else ""
+    itself = " (the reference itself)" if row["method"] == "retrained" else ""
+    label = f"{method_name(row['method'])}{itself}{place}{seed}"
+    return checked_view(audit, key=f"audit-{row['cell'][:12]}", label=label)
+
+
+def _of(audits: Sequence[Row], place: tuple[str, str]) -> list[Row]:
+    return [row for row in audits if (row["dataset"], row["backbone"]) == place]
+
+
+def _figures(rows: Sequence[Row], audits: Mapping[str, Audit], scale: str, rule: str) -> dict[str, Any]:
+    """Draw the figures of one data set and backbone; one that these audits are not enough for is left out."""
+    place = place_name(rows[0]["dataset"], rows[0]["backbone"])
+    curves = [
+        point
+        for row in _one_per_cell(rows)
+        if len(forget_of(row)) == 1
+        for point in tradeoff_rows(audits[row["cell"]], method=row["method"], scale=scale, variant=row["variant"])
+    ]
+    draw = {name: partial(figure, rows, scale=scale, rule=rule) for name, figure in FIGURES.items()}
+    draw["tradeoff"] = partial(tradeoff_figure, curves, subtitle=f"{place}. Scale {scale}.")
+    made = {}
+    for name, figure in draw.items():
+        try:
+            made[name] = vega.both_themes(figure)
+        except InputError:
+            continue
+    return made
+
+
+def _maps(audits: Sequence[Row], views: Sequence[Mapping[str, Any]], scale: str, rule: str) -> dict[str, Any]:
+    """Arrange RS and ΔRS as tables of methods by forget sets, each cell a link to its audit."""
+    rows = [row for row in audits if (row["scale"], row["rule"]) == (scale, rule)]
+    keys = {view["key"] for view in views}
+    return {
+        "name": place_name(audits[0]["dataset"], audits[0]["backbone"]),
+        "maps": [heat_map(rows, value, keys) for value in ("rs", "delta_rs")],
+    }
+
+
+def _about(report: BenchReport) -> dict[str, Any]:
+    return {
+        "name": report.protocol.name,
+        "description": report.protocol.description,
+        "missing": report.rows.missing,
+        "failures": report.rows.failures,
+        "tables": [table.to_dict() for table in report.tables if table.label != "failures"],
+        "settings": list(flat(vega.rounded(asdict(report.protocol)))),
+    }

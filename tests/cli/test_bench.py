@@ -1,0 +1,369 @@
+"""``sfra bench``: a small grid as a user meets it, with what goes wrong and how it goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from cli_toys import Files, run
+from sfra.bench.shapes import KINDS
+from sfra.bench.work import _WORKS
+from sfra.cli import main
+
+Capture = pytest.CaptureFixture[str]
+
+RECIPE = """
+dataset = "digits"
+backbone = "small-mlp"
+[training]
+epochs = 2
+learning_rate = 0.1
+batch_size = 64
+[methods.delete]
+epochs = 1
+"""
+PROTOCOL = """
+name = "own"
+extends = "digits-tiny"
+recipe = "own-recipe.toml"
+forget = [[3]]
+methods = ["retrained", "delete"]
+[audit]
+n = 300
+m = 20
+epochs = 2
+[pra]
+supports = 1
+[linear_probe]
+epochs = 2
+"""
+MOODY = '''
+import os
+import time
+from dataclasses import dataclass
+
+from sfra.unlearn.delete import Delete
+
+
+@dataclass(frozen=True, kw_only=True)
+class Moody(Delete):
+    """Do what the environment says."""
+
+    epochs: int = 1
+
+    def plan(self, task):
+        if os.environ.get("MOOD") == "bad":
+            raise RuntimeError("not today")
+        while os.environ.get("MOOD") == "idle":
+            time.sleep(0.05)
+        return super().plan(task)
+'''
+GOALS = 1 + 3 * 3
+"""The original; an audit, PRA and a linear probe of three models."""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with protocols, a recipe, a method of the user's own, and a complete store."""
+    folder = tmp_path_factory.mktemp("bench")
+    (folder / "own-recipe.toml").write_text(RECIPE)
+    (folder / "own.toml").write_text(PROTOCOL)
+    moody = 'name = "moody"\nextends = "own.toml"\nmethods = ["retrained", "delete", "moody_method:Moody"]\n'
+    (folder / "moody.toml").write_text(moody)
+    (folder / "moody_method.py").write_text(MOODY)
+    options = ("--store", str(folder / "store"), "--workers", "1", "--quiet")
+    assert main(["bench", "run", str(folder / "own.toml"), *options]) == 0
+    return folder
+
+
+@pytest.fixture
+def own(made: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Those files in the working directory, to be changed at will; the method can be imported."""
+    shutil.copytree(made, files.folder, dirs_exist_ok=True)
+    monkeypatch.syspath_prepend(str(files.folder))
+    return files.folder
+
+
+def content(folder: Path) -> set[str]:
+    return {path.relative_to(folder).as_posix() for path in folder.rglob("*")}
+
+
+# a complete store
+
+
+def test_a_second_run_computes_nothing_and_names_the_next_command(own: Path, capfd: Capture) -> None:
+    ran = run(capfd, "bench", "run", "own.toml", "--store", "store")
+    assert (ran.code, ran.out) == (0, f"{GOALS} of {GOALS} goals done\n")
+    assert ran.err == "make the tables with: sfra bench report own.toml --store store\n"
+    assert run(capfd, "bench", "run", "own.toml", "--store", "store", "--quiet").out == ""
+
+
+@pytest.mark.parametrize("command", ["run", "status", "retry"])
+def test_json_is_one_object_on_stdout(own: Path, capfd: Capture, command: str) -> None:
+    ran = run(capfd, "bench", command, "own.toml", "--store", "store", "--json")
+    found = json.loads(ran.out)
+    assert ran.code == 0
+    assert found["schema"] == "sfra.bench-status/1"
+    assert (found["complete"], found["goals"], found["done"], found["computed"]) == (True, GOALS, GOALS, 0)
+    assert (found["failed"], found["blocked"], found["left"]) == ([], [], 0)
+
+
+def test_status_writes_nothing_and_counts_a_part(own: Path, capfd: Capture) -> None:
+    before = content(own)
+    ran = run(capfd, "bench", "status", "own.toml", "--store", "store", "--only", "method=delete, what=audit")
+    assert (ran.code, ran.out, ran.err) == (0, "1 of 1 goals done\n", "")
+    assert content(own) == before
+
+
+def test_a_report_prints_tables_and_keeps_all_of_them_if_asked(own: Path, capfd: Capture) -> None:
+    before = content(own)
+    shown = run(capfd, "bench", "report", "own.toml", "--store", "store")
+    assert shown.code == 0
+    assert "| DELETE" in shown.out
+    assert "are not there" not in shown.out
+    assert shown.err == "Nothing was written: pass --out DIR to keep all tables.\n"
+    assert content(own) == before
+    kept = run(capfd, "bench", "report", "own.toml", "--store", "store", "--out", "new/report")
+    assert (kept.code, kept.out, kept.err) == (0, shown.out, "Written to new/report.\n")
+    told = run(capfd, "bench", "report", "own.toml", "--store", "store", "--json")
+    assert json.loads(told.out) == json.loads((own / "new/report/bench.json").read_text())
+    quiet = run(capfd, "bench", "report", "own.toml", "--store", "store", "--out", "again", "--quiet")
+    assert (quiet.code, quiet.out, quiet.err) == (0, "", "")
+    assert content(own / "again") == content(own / "new/report")
+
+
+def test_features_that_were_thrown_away_are_not_missed_by_finished_audits(own: Path, capfd: Capture) -> None:
+    shutil.rmtree(own / "store/cells/features")
+    ran = run(capfd, "bench", "status", "own.toml", "--store", "store")
+    assert ran.out == f"{GOALS - 1} of {GOALS} goals done, 1 cells to compute\n"
+    report = run(capfd, "bench", "report", "own.toml", "--store", "store")
+    assert report.code == 0
+    assert "1 results of the protocol are not there" in report.out
+
+
+def test_a_complete_store_needs_neither_the_data_nor_the_device(
+    own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(*arguments: object, **settings: object) -> None:
+        raise AssertionError("the data were asked for")
+
+    monkeypatch.setattr("sfra.data.load_data", gone)
+    assert run(capfd, "bench", "run", "own.toml", "--store", "store", "--device", "nowhere").code == 0
+
+
+# parts, failures, interruptions
+
+
+def test_a_part_is_computed_alone_and_a_report_says_what_is_missing(own: Path, capfd: Capture) -> None:
+    options = ("--store", "new", "--only", "what=accuracy", "--workers", 1)
+    ran = run(capfd, "bench", "run", "own.toml", *options, "--json")
+    found = json.loads(ran.out)
+    assert (ran.code, found["complete"], found["goals"], found["computed"]) == (0, True, 1, 2)
+    assert "1 of 2 cells, time to go not known yet; last: original (digits, small-mlp, seed 0)" in ran.err
+    status = run(capfd, "bench", "status", "own.toml", "--store", "new")
+    assert status.code == 0
+    assert status.out.startswith(f"1 of {GOALS} goals done, ")
+    report = run(capfd, "bench", "report", "own.toml", "--store", "new")
+    assert report.code == 0
+    assert f"{GOALS - 1} results of the protocol are not there" in report.out
+
+
+def test_a_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone(
+    own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command = ("moody.toml", "--store", "store", "--workers", 1)
+    monkeypatch.setenv("MOOD", "bad")
+    ran = run(capfd, "bench", "run", *command)
+    assert ran.code == 1
+    assert "moody_method:Moody 3 (digits, small-mlp, seed 0) failed: raised: RuntimeError: not today" in ran.err
+    assert "when the cause is gone, try again with: sfra bench retry moody.toml --store store" in ran.err
+    assert ran.out.startswith(f"{GOALS} of {GOALS + 3} goals done, 1 failed, 6 blocked")
+
+    status = run(capfd, "bench", "status", *command[:3])
+    assert status.code == 0
+    assert "raised: RuntimeError: not today" in status.err
+    found = json.loads(run(capfd, "bench", "status", *command[:3], "--json").out)
+    assert [(each["kind"], each["reason"], each["attempts"]) for each in found["failed"]] == [("unlearn", "raised", 1)]
+    assert {each["by"] for each in found["blocked"]} == {"moody_method:Moody 3 (digits, small-mlp, seed 0)"}
+
+    report = run(capfd, "bench", "report", *command[:3])
+    assert report.code == 0
+    assert "RuntimeError: not today" in report.out
+    assert "3 results of the protocol are not there" in report.out
+
+    monkeypatch.delenv("MOOD")
+    again = run(capfd, "bench", "run", *command, "--quiet")
+    assert (again.code, again.out, again.err) == (1, "", "")  # a failure is kept until it is asked to go
+
+    refused = run(capfd, "bench", "retry", *command, "--device", "nowhere")
+    assert refused.code == 2
+    assert len(list((own / "store/failures").iterdir())) == 1  # nothing was cleared for a run that cannot be
+    retried = run(capfd, "bench", "retry", *command)
+    assert retried.code == 0
+    assert "failed cells that will be tried again: 1" in retried.err
+    assert retried.out.startswith(f"{GOALS + 3} of {GOALS + 3} goals done")
+    assert "not there" not in (complete := run(capfd, "bench", "report", *command[:3]).out)
+    assert "moody" in complete
+
+
+def test_ctrl_c_leaves_a_store_that_goes_on_and_says_how(own: Path, capfd: Capture) -> None:
+    command = ("moody.toml", "--store", "store", "--workers", "1")
+    program = [sys.executable, "-m", "sfra", "bench", "run", *command]
+    paths = os.pathsep.join((str(own), *sys.path))
+    environment = {**os.environ, "MOOD": "idle", "PYTHONPATH": paths}
+    started = subprocess.Popen(program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    until = time.monotonic() + 60
+    while not (running := _running(capfd)) and time.monotonic() < until:
+        time.sleep(0.5)
+    started.send_signal(signal.SIGINT)
+    out, err = started.communicate(timeout=60)
+    assert running == ["moody_method:Moody 3 (digits, small-mlp, seed 0)"]
+    assert (started.returncode, out) == (130, "")
+    assert err.splitlines()[-2:] == [
+        "stopped: what was done is kept in store; give the same command again to go on",
+        "interrupted",
+    ]
+    assert _running(capfd) == []
+    assert run(capfd, "bench", "run", *command, "--quiet").code == 0
+
+
+def _running(capfd: Capture) -> list[str]:
+    found = json.loads(run(capfd, "bench", "status", "moody.toml", "--store", "store", "--json").out)
+    assert not found["failed"]
+    return list(found["running"])
+
+
+# what is refused, before anything is computed or written
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ('forgte = [[3]]\nextends = "own.toml"', "keys that mean nothing"),
+        ('extends = "own.toml"\nforget = [3]', "a list of lists of class indices"),
+        ('extends = "own.toml"\nforget = [["three"]]', "a list of lists of class indices"),
+        ('extends = "own.toml"\nforget = [[99]]', "an index from 0 to 9"),
+        ('extends = "own.toml"\nforget = [[0, 1, 2, 3, 4, 5, 6, 7, 8]]', "at least 2 retain classes"),
+        ('extends = "own.toml"\nforget = [[1, 6], [6, 1]]', "no entry twice"),
+        ('extends = "own.toml"\nforget = [[3, 3]]', "no class twice"),
+        ('extends = "own.toml"\nmethods = "delete"', "a list of text"),
+        ('extends = "own.toml"\nmethods = ["magic"]', "there is no such unlearning method"),
+        ('extends = "own.toml"\nmethods = ["no_such_module:Method"]', "there is no module no_such_module"),
+        ('extends = "own.toml"\nbackbone = "nonet"', "there is no backbone 'nonet'"),
+        ('extends = "own.toml"\nbackbone = "small-cnn"', "a recipe for small-cnn on digits"),
+        ('extends = "own.toml"\nrecipe = "cifar10-swin-t"', "got:      cifar10-swin-t, for swin-t on cifar10"),
+        ('extends = "own.toml"\nrecipe = "lost.toml"', "there is no such file"),
+        ('extends = "own.toml"\nseeds = [0, 0]', "none twice"),
+        ('extends = "own.toml"\nseeds = [-1]', "whole numbers from 0"),
+        ('extends = "own.toml"\npra = true', "false to leave it out"),
+        ('extends = "own.toml"\n[pra]\nvariant = ["cosine"]', "k, supports, variants"),
+        ('extends = "own.toml"\n[pra]\nk = 0', "1 or more"),
+        ('extends = "own.toml"\n[linear_probe]\npatiense = 3', "patience"),
+        ('extends = "own.toml"\n[limits]\ntrian = 3', "[limits] has no such kind"),
+        ('extends = "own.toml"\n[limits]\ntrain = -3', "seconds above 0"),
+        ('extends = "own.toml"\n[resources.train]\ngpus = 1', "num_cpus, num_gpus"),
+        ('extends = "own.toml"\n[audit]\nn = 10\nm = 20', "lower m to 5 or raise n to 40"),
+        ('extends = "own.toml"\n[[ablation]]\nname = "s"\nvary = {score = "softmax"}', "lists of values"),
+        ("extends = 3", "extends is of the wrong kind"),
+        ("extends = ", "cannot be read"),
+    ],
+)
+def test_a_protocol_that_cannot_work_is_refused_at_once(own: Path, capfd: Capture, changes: str, message: str) -> None:
+    (own / "wrong.toml").write_text(f'name = "wrong"\n{changes}\n')
+    ran = run(capfd, "bench", "run", "wrong.toml", "--store", "fresh")
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert ran.err.startswith("error: ")
+    assert not (own / "fresh").exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("run", "digitz"), "digits-tiny"),
+        (("run", "lost.toml"), "the protocol lost.toml cannot be read"),
+        (("run", "own.toml", "--only", "delete"), "the selection cannot be read"),
+        (("run", "own.toml", "--only", "method=magic"), "expected: method of delete, masked, original, retrained"),
+        (("run", "own.toml", "--only", "colour=red"), "a name of audit, backbone, dataset, forget, method, seed, what"),
+        (("run", "own.toml", "--executor", "slurm"), "local or ray"),
+        (("run", "own.toml", "--device", "nowhere"), "the device 'nowhere' cannot be used"),
+        (("run", "own.toml", "--device", "cpu,nowhere"), "the device 'nowhere' cannot be used"),
+        (("run", "own.toml", "--workers", "0"), "--workers"),
+        (("run", "own.toml", "--time-limit", "0"), "seconds above 0"),
+        (("status", "own.toml"), "there is no benchmark store at fresh"),
+        (("report", "own.toml"), "compute one first with sfra bench run"),
+        (("retry", "own.toml"), "there is no benchmark store at fresh"),
+    ],
+)
+def test_wrong_options_end_with_a_message_and_2_and_leave_nothing(
+    own: Path, capfd: Capture, options: tuple[str, ...], message: str
+) -> None:
+    ran = run(capfd, "bench", *options, "--store", "fresh")
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err
+    assert "Traceback" not in ran.err
+    assert not (own / "fresh").exists()
+
+
+def test_a_data_set_that_is_not_there_is_one_message_before_any_work(
+    own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SFRA_DATA", str(own / "nothing"))
+    monkeypatch.setenv("XDG_CACHE_HOME", str(own / "cache"))
+    ran = run(capfd, "bench", "run", "cifar10-resnet18", "--store", "fresh")
+    assert ran.code == 2
+    assert ran.err.count("error: ") == 1
+    assert "there is no copy of cifar10 on this machine" in ran.err
+    assert not (own / "fresh").exists()
+
+
+@pytest.mark.parametrize("command", ["run", "status", "report", "retry"])
+@pytest.mark.parametrize(
+    ("store", "message"), [("foreign", "is not a benchmark store"), ("newer", "layout 99"), ("file", "file")]
+)
+def test_what_is_no_store_is_refused_and_left_alone(
+    own: Path, capfd: Capture, command: str, store: str, message: str
+) -> None:
+    (own / "foreign").mkdir()
+    (own / "foreign/mine.txt").write_text("mine")
+    (own / "newer").mkdir()
+    (own / "newer/store.json").write_text('{"sfra": "benchmark store", "layout": 99}')
+    (own / "file").write_text("mine")
+    before = content(own)
+    ran = run(capfd, "bench", command, "own.toml", "--store", store)
+    assert (ran.code, ran.out) == (2, "")
+    assert message in ran.err.lower()
+    assert "Traceback" not in ran.err
+    assert content(own) == before
+
+
+def test_a_report_is_not_written_over_a_file(own: Path, capfd: Capture) -> None:
+    ran = run(capfd, "bench", "report", "own.toml", "--store", "store", "--out", "own.toml")
+    assert (ran.code, ran.out) == (2, "")
+    assert "own.toml is a file" in ran.err
+    assert (own / "own.toml").read_text() == PROTOCOL
+
+
+def test_the_order_of_classes_does_not_make_other_cells(own: Path, capfd: Capture) -> None:
+    (own / "turned.toml").write_text('name = "turned"\nextends = "own.toml"\nforget = [[6, 1]]\n')
+    (own / "sorted.toml").write_text('name = "sorted"\nextends = "own.toml"\nforget = [[1, 6]]\n')
+    from sfra.bench.plan import plan
+    from sfra.bench.protocol import load_protocol
+
+    turned, ordered = (plan(load_protocol(own / f"{name}.toml")) for name in ("turned", "sorted"))
+    assert [goal.cell for goal in turned] == [goal.cell for goal in ordered]
+
+
+def test_every_kind_of_cell_may_have_a_limit() -> None:
+    import sfra.bench.works
+
+    kinds = {kind for kind, known in _WORKS.items() if known.function.__module__ == sfra.bench.works.__name__}
+    assert set(KINDS) == kinds

@@ -1,0 +1,75 @@
+"""``sfra report``: what it writes, and what it refuses before it reads anything."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from cli_toys import Files, run
+from page_toys import true_audit
+
+Capture = pytest.CaptureFixture[str]
+
+
+def write_audit(folder: Path) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "audit.json").write_text(json.dumps(true_audit()), encoding="utf-8")
+    return folder
+
+
+def test_one_audit_makes_its_page(files: Files, capfd: Capture) -> None:
+    write_audit(files.folder / "results")
+    ran = run(capfd, "report", "results")
+    assert (ran.code, ran.out, ran.err) == (0, "report.html\n", "")
+    assert "<h1>Audit of a head</h1>" in Path("report.html").read_text(encoding="utf-8")
+
+
+def test_several_audits_make_one_page(files: Files, capfd: Capture) -> None:
+    write_audit(files.folder / "all" / "one")
+    write_audit(files.folder / "all" / "two")
+    assert run(capfd, "report", "all", "--out", "sub/page.html", "--quiet").out == ""
+    page = Path("sub/page.html").read_text(encoding="utf-8")
+    assert "2 audits." in page
+    assert '<a href="#audit-1">two</a>' in page
+
+
+def test_figures_are_written_next_to_it_and_told_as_json(files: Files, capfd: Capture) -> None:
+    write_audit(files.folder / "results")
+    ran = run(capfd, "report", "results/audit.json", "--figures", "figures", "--format", "svg", "--json")
+    told = json.loads(ran.out)
+    assert told["schema"] == "sfra.report/1"
+    assert told["bytes"] == Path("report.html").stat().st_size
+    assert {Path(path).name for path in told["figures"]} == {path.name for path in Path("figures").iterdir()}
+    assert "trajectory.svg" in {Path(path).name for path in told["figures"]}
+    assert "sweep" in " ".join(told["left_out"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "say what to report"),
+        (["results", "--bench", "digits"], "say what to report"),
+        (["--bench", "digits"], "--bench is of no use without --store DIR"),
+        (["results", "--store", "x"], "--store is of no use without --bench PROTOCOL"),
+        (["results", "--format", "pdf"], "--format is of no use without --figures"),
+        (["results", "--figures", "f", "--format", "gif"], "expected: svg, pdf, png"),
+        (["results", "--out", "report.pdf"], "a file that ends in .html"),
+        (["results", "--out", "folder.html"], "a file or nothing at"),
+        (["nowhere"], "there is no audit to report"),
+        (["results/head.npz"], "cannot be read"),
+        (["--bench", "digits", "--store", "nowhere"], "nowhere"),
+    ],
+)
+def test_what_cannot_be_reported_is_refused_and_nothing_written(
+    files: Files, capfd: Capture, arguments: list[str], words: str
+) -> None:
+    (write_audit(files.folder / "results") / "head.npz").write_bytes(b"PK\x03\x04\xff\xfe")
+    (files.folder / "folder.html").mkdir()
+    before = sorted(files.folder.rglob("*"))
+    ran = run(capfd, "report", *arguments)
+    assert ran.code == 2
+    assert words in ran.err
+    assert ran.err.startswith("error: ")
+    assert sorted(files.folder.rglob("*")) == before

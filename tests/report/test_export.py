@@ -1,0 +1,79 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from report.chart_data import many_audits
+from sfra.bench.rows import Rows
+from sfra.errors import InputError
+from sfra.report import BENCHMARK, export_all, render, save, scatter_figure, violin_figure
+from sfra.report.export import ordered
+
+AUDITS = many_audits()
+
+
+def test_the_same_rows_give_the_same_bytes() -> None:
+    for format in ("svg", "pdf", "png"):
+        assert render(violin_figure(AUDITS), format) == render(violin_figure(many_audits()), format)
+
+
+def test_sorting_the_resources_of_a_pdf_moves_nothing_else() -> None:
+    pdf = b"%PDF\n  /XObject <<\n    /xo2 7 0 R\n    /xo1 9 0 R\n  >>\nstream\n"
+    assert ordered(pdf) == b"%PDF\n  /XObject <<\n    /xo1 9 0 R\n    /xo2 7 0 R\n  >>\nstream\n"
+
+
+def test_other_rows_give_other_bytes() -> None:
+    changed = [row | {"rs": row["rs"] * 0.9} for row in AUDITS]
+    assert render(violin_figure(changed), "svg") != render(violin_figure(AUDITS), "svg")
+
+
+def test_an_svg_carries_its_description_and_loads_nothing() -> None:
+    chart = scatter_figure(AUDITS)
+    text = render(chart, "svg").decode()
+    assert text.startswith(f'<svg role="img" aria-label="{chart.to_dict()["description"]}"')
+    assert text.count("aria-label") >= 1
+    assert set(re.findall(r"https?://[^\"]+", text)) <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}
+
+
+def test_every_format_is_what_its_name_says(tmp_path: Path) -> None:
+    chart = violin_figure(AUDITS)
+    starts = {"svg": b"<svg", "pdf": b"%PDF", "png": b"\x89PNG"}
+    for format, start in starts.items():
+        assert save(chart, tmp_path / f"figure.{format}").read_bytes().startswith(start)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["figure.pdf", "figure.png", "figure.svg"]
+
+
+def test_a_page_stands_alone() -> None:
+    page = render(violin_figure(AUDITS), "html").decode()
+    assert not re.search(r"<(script|link)[^>]+(src|href)\s*=", page)
+
+
+@pytest.mark.parametrize("name", ["figure", "figure.jpg"])
+def test_an_unknown_ending_is_refused_before_anything_is_written(tmp_path: Path, name: str) -> None:
+    with pytest.raises(InputError, match="expected: svg, pdf, png, html"):
+        save(violin_figure(AUDITS), tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
+def test_everything_is_exported_for_each_data_set_and_the_rest_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfra.report.export.render", lambda chart, format: str(chart.to_dict()["title"]).encode())
+    other: list[dict[str, Any]] = [
+        row | {"dataset": "digits", "backbone": "small-cnn", "delta_rs": None} for row in AUDITS if row["seed"] == 0
+    ]
+    made = export_all(Rows(audits=[*AUDITS, *other]), tmp_path, "svg")
+    names = {path.name for path in made.written}
+    assert names == {path.name for path in tmp_path.iterdir()}
+    assert names == {f"cifar10-resnet18-small-{name}.svg" for name in BENCHMARK if name != "sensitivity"} | {
+        f"digits-small-cnn-{name}.svg" for name in ("accuracy", "violin", "heatmap-rs")
+    }
+    assert "no audit has a ΔRS" in made.left_out["digits-small-cnn-scatter"]
+
+
+def test_an_empty_store_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"no audit is done\n.*12 missing"):
+        export_all(Rows(missing=12), tmp_path)

@@ -1,0 +1,233 @@
+"""The page of an audit: complete, safe with strangers' files, the same every time, and right."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from page_toys import DATE, HOSTILE, Parsed, true_audit
+from sfra import findings
+from sfra.errors import InputError
+from sfra.report.figures_colour import contrast
+from sfra.report.html import asset, explanations
+from sfra.report.page import audit_page, find_audits, overview_page, read_audit
+from sfra.verdict import VERDICTS
+
+ROOT = Path(__file__).parents[2]
+ADDRESS = re.compile(r"https?://[^\s\"'`)<]+")
+NAMESPACES = ("http://www.w3.org/", "https://vega.github.io/", "https://github.com/vega/")
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return audit_page(true_audit(), date=DATE)
+
+
+@pytest.fixture(scope="module")
+def parsed(page: str) -> Parsed:
+    return Parsed(page)
+
+
+def test_a_page_says_the_verdict_in_words_with_its_numbers(parsed: Parsed) -> None:
+    audit = true_audit()
+    assert VERDICTS["recovered"] in parsed.text
+    assert f"ΔRS +{audit['delta_rs']:.2f} 95 % interval" in parsed.text
+    assert parsed.text.index(VERDICTS["recovered"]) < parsed.text.index("Findings")
+
+
+def test_every_element_is_closed_and_there_is_one_main_heading(parsed: Parsed) -> None:
+    assert parsed.open == []
+    assert (
+        len(parsed.all("h1")) == len(parsed.all("main")) == len(parsed.all("header")) == len(parsed.all("footer")) == 1
+    )
+
+
+def test_ids_are_unique_and_links_within_the_page_lead_somewhere(parsed: Parsed) -> None:
+    ids = [attributes["id"] for _, attributes in parsed.elements if "id" in attributes]
+    assert len(ids) == len(set(ids))
+    links = [attributes["href"] or "" for attributes in parsed.all("a")]
+    assert links
+    assert {link for link in links if link.removeprefix("#") not in ids} == set()
+
+
+def test_a_page_loads_nothing(page: str, parsed: Parsed) -> None:
+    addresses = set(ADDRESS.findall(page))
+    assert {found for found in addresses if not found.startswith(NAMESPACES)} == set()
+    assert not [
+        a for _, a in parsed.elements if (a.get("src") or a.get("href") or "").startswith(("http", "//", "file"))
+    ]
+    policies = [a["content"] or "" for a in parsed.all("meta") if a.get("http-equiv") == "Content-Security-Policy"]
+    assert len(policies) == 1
+    assert policies[0].startswith("default-src 'none'; script-src 'sha256-")
+    assert "unsafe-eval" not in policies[0]
+
+
+def test_the_policy_allows_the_scripts_of_the_page_and_no_other(page: str) -> None:
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    digests = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = re.findall(r"sha256-([A-Za-z0-9+/=]+)", page.replace("&#43;", "+"))
+    assert len(scripts) == 2
+    assert digests == allowed
+
+
+def test_the_same_audit_gives_the_same_bytes(page: str) -> None:
+    assert audit_page(true_audit(), date=DATE) == page
+    assert audit_page(true_audit(), date="2030-12-31") == page.replace(DATE, "2030-12-31")
+
+
+def test_names_from_a_strangers_file_stay_text() -> None:
+    plain = true_audit()
+    names = [HOSTILE] * 6
+    model = plain["model"] | {"source": HOSTILE}
+    finding = plain["findings"][0] | {"message": HOSTILE, "code": HOSTILE, "severity": HOSTILE}
+    settings = plain["settings"] | {"proposal": HOSTILE}
+    hostile = true_audit(class_names=names, model=model, findings=[finding], statement=HOSTILE, settings=settings)
+    for run in hostile["trajectory"]:
+        run["variant"] = HOSTILE
+    found = Parsed(audit_page(hostile, date=DATE))
+    harmless = Parsed(audit_page(true_audit(findings=[]), date=DATE))
+    assert HOSTILE in found.text
+    assert found.all("img") == []
+    assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
+    assert len(found.all("script")) == len(harmless.all("script")) == 3
+
+
+def test_data_for_the_script_cannot_end_its_element() -> None:
+    hostile = true_audit()
+    for run in hostile["trajectory"]:
+        run["variant"] = HOSTILE
+    page = audit_page(hostile, date=DATE)
+    start = page.index('id="page-data">') + len('id="page-data">')
+    text = page[start : page.index("</script>", start)]
+    assert "<" not in text
+    assert json.loads(text)["audits"]["audit"]["runs"][0]["variant"] == HOSTILE
+
+
+def test_every_finding_has_an_explanation_in_the_package() -> None:
+    assert tuple(explanations()) == findings.CODES
+    same = asset("flags.md") == (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
+    assert same, "cp docs/flags.md src/sfra/report/templates/flags.md"
+
+
+def test_every_finding_of_an_audit_leads_to_its_explanation() -> None:
+    made = [
+        {"code": code, "severity": "info", "measured": None, "threshold": None, "message": "m"}
+        for code in findings.CODES
+    ]
+    found = Parsed(audit_page(true_audit(findings=made), date=DATE))
+    anchors = {attributes.get("id") for attributes in found.all("article")}
+    assert anchors == {f"flag-{code}" for code in findings.CODES}
+
+
+def test_the_command_repeats_the_audit(parsed: Parsed) -> None:
+    command = parsed.text[parsed.text.index("sfra audit MODEL") :]
+    for words in (
+        "--forget 2",
+        "--data DATA",
+        "--reference REFERENCE",
+        "--n 1000",
+        "--m 100",
+        "--epochs 40",
+        "--seed 0",
+    ):
+        assert words in command
+
+
+def test_tables_name_their_headings_and_charts_have_words(parsed: Parsed) -> None:
+    assert all(attributes.get("scope") in ("col", "row") for attributes in parsed.all("th"))
+    charts = [a for a in parsed.all("div") if (a.get("class") or "").startswith("chart")]
+    assert charts
+    assert all(a.get("aria-label") for a in charts)
+    labelled = {a.get("for") for a in parsed.all("label")}
+    controls = [*parsed.all("input"), *parsed.all("select")]
+    assert {a["id"] for a in controls} <= labelled
+
+
+def test_an_audit_without_data_says_that_nothing_was_measured() -> None:
+    from audit_toys import FORGET, SMALL, hidden
+    from sfra.audit import audit
+
+    made = audit(hidden().head, FORGET, **SMALL).to_dict()
+    assert VERDICTS["not-measured"] in Parsed(audit_page(made, date=DATE)).text
+
+
+def test_diagnostics_and_a_sweep_are_shown_where_there_are_any(parsed: Parsed) -> None:
+    point = {"kappa": 1.0, "scale": "kappa=1", "rs": 0.4, "reference_rs": 0.1, "delta_rs": 0.3, "retain_before": 1.0}
+    point |= {"retain_after": 0.9, "forget_after": 0.4}
+    sweep = {"points": [point], "best_rs": 0.4321, "area": 0.1, "rs_at_reference": 0.3, "level": 0.05}
+    more = Parsed(audit_page(true_audit(sweep=sweep, diagnostics={"alignment": [{"cosine": 0.625}]}), date=DATE)).text
+    for words in ("alignment.0.cosine 0.625", "Highest RS over the scales: 0.43"):
+        assert words in more
+        assert words not in parsed.text
+
+
+def test_several_audits_make_one_page_with_each_in_detail() -> None:
+    found = Parsed(overview_page([("first one", true_audit()), ("second", true_audit())], date=DATE))
+    assert found.open == []
+    details = [a["id"] for a in found.all("details") if a.get("class") == "audit"]
+    assert details == ["audit-0", "audit-1"]
+    assert {"#audit-0", "#audit-1"} <= {a["href"] for a in found.all("a")}
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ("{", "cannot be read"),
+        ('{"schema": "sfra.audit/1", "rs": NaN}', "NaN is not a number"),
+        ("[1]", "is not the result of an audit"),
+        ('{"schema": "sfra.audit/2"}', "is not the result of an audit"),
+        ("\udcff", "cannot be read"),
+    ],
+)
+def test_a_file_that_is_no_audit_is_refused(tmp_path: Path, content: str, words: str) -> None:
+    (tmp_path / "audit.json").write_bytes(content.encode(errors="surrogateescape"))
+    with pytest.raises(InputError, match=words):
+        read_audit(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"rs": "high"},
+        {"results": None},
+        {"settings": {}},
+        {"trajectory": [{}]},
+        {"model": None},
+        {"rs": 1e999},
+        {"retain": {}},
+    ],
+)
+def test_an_audit_with_damaged_content_is_refused_by_name(changes: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="the audit mine is damaged or incomplete"):
+        audit_page(true_audit(**changes), date=DATE, label="mine")
+
+
+def test_audits_are_found_in_files_folders_and_folders_of_folders(tmp_path: Path) -> None:
+    for place in ("a", "b", "deep/b"):
+        (tmp_path / place).mkdir(parents=True)
+        (tmp_path / place / "audit.json").write_text(json.dumps(true_audit()))
+    assert [name for name, _ in find_audits([tmp_path])] == ["a", "b"]
+    assert [name for name, _ in find_audits([tmp_path / "b", tmp_path / "deep" / "b"])] == ["b (1)", "b (2)"]
+    with pytest.raises(InputError, match="there is no audit to report"):
+        find_audits([tmp_path / "none"])
+
+
+def test_text_stands_out_from_every_surface_in_both_themes() -> None:
+    blocks = re.findall(r":root[^{]*\{([^}]*--background:[^}]*)\}", asset("page.css"))
+    assert len(blocks) == 4  # light, dark by system, dark by button, paper
+    for block in blocks:
+        found = {
+            name: value if len(value) == 7 else "#" + "".join(2 * c for c in value[1:])
+            for name, value in re.findall(r"--([a-z-]+): (#[0-9a-f]+)", block)
+        }
+        surfaces = [name for name in found if name in ("background", "surface") or name.endswith("-surface")]
+        pairs = [(text, on) for text in ("ink", "muted", "link") for on in surfaces]
+        pairs += [(tone, on) for tone in ("alarm", "care", "calm") for on in ("background", f"{tone}-surface")]
+        low = {pair: contrast(found[pair[0]], found[pair[1]]) for pair in pairs}
+        assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}

@@ -1,0 +1,114 @@
+"""The page of a benchmark: small enough, complete, safe, and leading to every audit."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from page_toys import DATE, HOSTILE, Parsed, made_up, true_audit
+from sfra.report.figures_colour import contrast
+from sfra.report.page_bench import page_of_reports
+from sfra.report.page_map import heat_css, heat_map
+from sfra.report.vega import differences
+
+METHODS = ["retrained", "finetune", "negative-gradient", HOSTILE]
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    report, audits = made_up(METHODS, 3, true_audit())
+    return page_of_reports([report], audits, date=DATE)
+
+
+@pytest.fixture(scope="module")
+def parsed(page: str) -> Parsed:
+    return Parsed(page)
+
+
+def data(page: str) -> dict[str, Any]:
+    start = page.index('id="page-data">') + len('id="page-data">')
+    found: dict[str, Any] = json.loads(page[start : page.index("</script>", start)])
+    return found
+
+
+def test_every_cell_of_the_maps_leads_to_an_audit_in_detail(parsed: Parsed) -> None:
+    details = {f"#{a['id']}" for a in parsed.all("details") if a.get("class") == "audit"}
+    links = [a["href"] for a in parsed.all("a") if (a["href"] or "").startswith("#audit-")]
+    assert len(details) == len(METHODS) * 3
+    assert set(links) == details
+    assert len(links) == (2 * len(METHODS) - 1) * 3  # the reference has no ΔRS to show
+
+
+def test_names_of_methods_and_failures_stay_text(parsed: Parsed) -> None:
+    assert HOSTILE in parsed.text
+    assert parsed.open == []
+    assert parsed.all("img") == []
+    assert not [name for _, attributes in parsed.elements for name in attributes if name.startswith("on")]
+
+
+def test_the_leaderboard_can_be_filtered_by_every_scale_and_rule(page: str) -> None:
+    found = data(page)
+    rows = [dict(zip(found["rows"]["columns"], row, strict=True)) for row in found["rows"]["values"]]
+    assert {row["rule"] for row in rows} == {"source-free", "validation", "worst-case"}
+    assert found["filters"]["scale"] == [["canonical", "canonical"], ["native", "native"]]
+    assert found["filters"]["forget"] == [["0", "0"], ["1", "1"], ["2", "2"]]
+    assert found["defaults"] == {"scale": "canonical", "rule": "source-free"}
+    assert len(rows) == len(METHODS) * 3 * 6
+
+
+def test_figures_are_there_with_words_and_a_dark_twin(page: str, parsed: Parsed) -> None:
+    figures = data(page)["figures"]
+    assert set(figures) == {"0-violin", "0-scatter", "0-accuracy", "0-tradeoff"}
+    assert all(figure["dark"] and figure["spec"]["description"] in parsed.text for figure in figures.values())
+
+
+def test_what_failed_and_what_is_missing_is_said(parsed: Parsed) -> None:
+    assert "1 results of toy are missing" in parsed.text
+    assert "Failures What Why Message Attempts" in parsed.text
+
+
+def test_the_same_benchmark_gives_the_same_bytes(page: str) -> None:
+    report, audits = made_up(METHODS, 3, true_audit())
+    assert page_of_reports([report], audits, date=DATE) == page
+
+
+def test_a_hundred_and_ten_audits_stay_under_five_megabytes() -> None:
+    audit = true_audit()
+    for run in audit["trajectory"]:  # as long as an ordinary audit, and as many digits
+        for name in ("retain", "forget", "rs", "loss"):
+            run[name] = [0.123456 + i / 1000 for i in range(101)]
+    report, audits = made_up([f"method {i}" for i in range(11)], 10, audit)
+    page = page_of_reports([report], audits, date=DATE)
+    assert len(audits) == 110
+    assert 1_000_000 < len(page.encode()) < 5_000_000
+
+
+def test_numbers_can_be_read_on_every_shade() -> None:
+    pairs = [line.split("background: ")[1].split("; color: ") for line in heat_css().splitlines() if "color: " in line]
+    assert len(pairs) == 3 * 2 * 21
+    assert min(contrast(fill, ink.split(";")[0]) for fill, ink in pairs) >= 4.5
+
+
+def test_a_map_has_a_hole_where_there_is_no_audit() -> None:
+    report, _ = made_up(["finetune", "scrub"], 2, true_audit())
+    rows = [
+        row
+        for row in report.rows.audits
+        if (row["scale"], row["rule"], row["variant"]) == ("native", "source-free", "released")
+    ]
+    assert len(rows) == 4
+    made = heat_map(rows[:-1], "rs", set())
+    assert [[cell and cell["text"] for cell in line["cells"]] for line in made["lines"]] == [
+        ["0.11", "0.22"],
+        ["0.22", None],
+    ]
+
+
+def test_the_dark_twin_is_rebuilt_from_its_differences() -> None:
+    light: dict[str, Any] = {"a": [1, {"b": "white", "c": [1, 2]}], "d": {"x": 1}}
+    dark: dict[str, Any] = {"a": [1, {"b": "black", "c": [1, 2, 3]}], "d": {"y": 1}}
+    changes = differences(light, dark)
+    assert changes == [[["a", 1, "b"], "black"], [["a", 1, "c"], [1, 2, 3]], [["d"], {"y": 1}]]
+    assert differences(dark, dark) == []
