@@ -143,7 +143,7 @@ def test_a_report_prints_tables_and_keeps_all_of_them_if_asked(own: Path, capfd:
 def test_features_that_were_thrown_away_are_not_missed_by_finished_audits(own: Path, capfd: Capture) -> None:
     shutil.rmtree(own / "store/cells/features")
     ran = run(capfd, "bench", "status", "own.toml", "--store", "store")
-    assert ran.out == f"{GOALS - 1} of {GOALS} goals done, 1 cells to compute\n"
+    assert ran.out == f"{GOALS - 1} of {GOALS} goals done, 1 cell to compute\n"
     report = run(capfd, "bench", "report", "own.toml", "--store", "store")
     assert report.code == 0
     assert "1 results of the protocol are not there" in report.out
@@ -327,7 +327,8 @@ def test_a_data_set_that_is_not_there_is_one_message_before_any_work(
 
 @pytest.mark.parametrize("command", ["run", "status", "report", "retry"])
 @pytest.mark.parametrize(
-    ("store", "message"), [("foreign", "is not a benchmark store"), ("newer", "layout 99"), ("file", "file")]
+    ("store", "message"),
+    [("foreign", "is not a benchmark store"), ("newer", "was written by a newer sfra"), ("file", "file")],
 )
 def test_what_is_no_store_is_refused_and_left_alone(
     own: Path, capfd: Capture, command: str, store: str, message: str
