@@ -10,7 +10,7 @@ from graphlib import TopologicalSorter
 from sfra.bench.cell import Cell
 from sfra.bench.store import Store
 
-DONE, FAILED, BLOCKED, TODO, UNWANTED = "done", "failed", "blocked", "to do", "unwanted"
+DONE, FAILED, BLOCKED, LEFT, UNWANTED = "done", "failed", "blocked", "to do", "unwanted"
 
 
 class Demand:
@@ -39,7 +39,7 @@ class Demand:
         """Take the ready cell with the longest chain of dependents; None when nothing is ready."""
         while self._queue:
             key = heapq.heappop(self._queue)[2]
-            if self.state[key] == TODO:
+            if self.state[key] == LEFT:
                 return self.cells[key]
         return None
 
@@ -51,7 +51,7 @@ class Demand:
         """Note that a cell is done; what waited only for it becomes ready."""
         self._set(cell, DONE)
         for key in sorted(self._dependents.get(cell.key, ()), key=self._entered.__getitem__):
-            if self.state[key] == TODO and self._is_ready(self.cells[key]):
+            if self.state[key] == LEFT and self._is_ready(self.cells[key]):
                 self.put_back(self.cells[key])
 
     def fail(self, cell: Cell) -> None:
@@ -60,24 +60,24 @@ class Demand:
         stack, blocked = [cell.key], list[Cell]()
         while stack:
             for key in self._dependents.get(stack.pop(), ()):
-                if self.state[key] in (TODO, UNWANTED):
+                if self.state[key] in (LEFT, UNWANTED):
                     self._set(self.cells[key], BLOCKED)
                     self.cause[key] = cell
                     stack.append(key)
                     blocked.append(self.cells[key])
         while blocked:
             for need in blocked.pop().needs.values():
-                if self.state[need.key] == TODO and not self._is_wanted(need.key):
+                if self.state[need.key] == LEFT and not self._is_wanted(need.key):
                     self._set(need, UNWANTED)
                     blocked.append(need)
 
     def look_again(self, cell: Cell) -> None:
         """Find out which inputs of a cell are gone, and demand them."""
         for need in cell.needs.values():
-            if self.state[need.key] != TODO:
+            if self.state[need.key] != LEFT:
                 del self.state[need.key]
         self._look(cell.needs.values())
-        if self.state[cell.key] == TODO and self._is_ready(cell):
+        if self.state[cell.key] == LEFT and self._is_ready(cell):
             self.put_back(cell)
 
     def of(self, *states: str) -> list[Cell]:
@@ -95,7 +95,7 @@ class Demand:
             self.cells[cell.key] = cell
             self._entered.setdefault(cell.key, len(self._entered))
             self._set(cell, self._find_state(cell))
-            if self.state[cell.key] == TODO:
+            if self.state[cell.key] == LEFT:
                 for need in cell.needs.values():
                     self._dependents.setdefault(need.key, set()).add(cell.key)
                 stack += list(cell.needs.values())[::-1]
@@ -104,13 +104,13 @@ class Demand:
             if self.state[cell.key] == FAILED:
                 self.fail(cell)
         for cell in fresh:
-            if self.state[cell.key] == TODO and self._is_ready(cell):
+            if self.state[cell.key] == LEFT and self._is_ready(cell):
                 self.put_back(cell)
 
     def _find_state(self, cell: Cell) -> str:
         if self.store.is_done(cell):
             return DONE
-        return FAILED if self.store.failure(cell) is not None else TODO
+        return FAILED if self.store.failure(cell) is not None else LEFT
 
     def _order(self) -> None:
         """Rank every cell by the longest chain from it up to a goal."""
@@ -122,8 +122,8 @@ class Demand:
         return all(self.state[need.key] == DONE for need in cell.needs.values())
 
     def _is_wanted(self, key: str) -> bool:
-        return key in self.goals or any(self.state[each] == TODO for each in self._dependents.get(key, ()))
+        return key in self.goals or any(self.state[each] == LEFT for each in self._dependents.get(key, ()))
 
     def _set(self, cell: Cell, state: str) -> None:
-        self.to_do[cell.kind] += (state == TODO) - (self.state.get(cell.key) == TODO)
+        self.to_do[cell.kind] += (state == LEFT) - (self.state.get(cell.key) == LEFT)
         self.state[cell.key] = state

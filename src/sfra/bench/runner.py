@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from sfra.bench.cell import Cell, reachable
-from sfra.bench.demand import TODO, Demand
+from sfra.bench.demand import LEFT, Demand
 from sfra.bench.executor import Executor
 from sfra.bench.folders import disk_errors
 from sfra.bench.journal import read_journals, seconds_per_kind
@@ -51,10 +51,10 @@ def run(
         store.sweep()
         demand = Demand(goals, store)
     began = time.monotonic()
-    if not demand.of(TODO):
+    if not demand.of(LEFT):
         return summarise(demand, eta=0.0)
     if modules is None:
-        modules = modules_of({cell.kind for cell in reachable(demand.of(TODO)).values()})
+        modules = modules_of({cell.kind for cell in reachable(demand.of(LEFT)).values()})
     loop = Loop(demand, time_limit, progress)
     loop.executor = _open(
         executor, store, modules=modules, workers=workers, devices=devices, steps=loop.step, **options
@@ -74,7 +74,7 @@ def status(goals: Sequence[Cell], store: Store) -> Summary:
     demand = Demand(goals, store)
     events = read_journals(store.root / "log")
     begun = _begun(events)
-    running = tuple(cell for cell in demand.of(TODO) if cell.key in begun and store.is_locked(cell))
+    running = tuple(cell for cell in demand.of(LEFT) if cell.key in begun and store.is_locked(cell))
     return summarise(demand, running=running, eta=estimate(demand.to_do, seconds_per_kind(events)))
 
 
@@ -92,7 +92,7 @@ def retry(goals: Sequence[Cell], store: Store, only: Callable[[Failure], bool] |
 def prune(goals: Sequence[Cell], store: Store, *, kinds: Sequence[str]) -> list[Cell]:
     """Remove finished cells of some kinds that are not goals and that no unfinished goal needs."""
     demand = Demand(goals, store)
-    wanted = {need.key for cell in demand.of(TODO) for need in cell.needs.values()} | set(demand.goals)
+    wanted = {need.key for cell in demand.of(LEFT) for need in cell.needs.values()} | set(demand.goals)
     candidates = [cell for cell in reachable(goals).values() if cell.kind in kinds and cell.key not in wanted]
     return [cell for cell in candidates if store.is_done(cell) and store.discard(cell)]
 

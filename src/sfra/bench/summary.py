@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from statistics import median
 
 from sfra.bench.cell import Cell
-from sfra.bench.demand import BLOCKED, DONE, FAILED, TODO, Demand
+from sfra.bench.demand import BLOCKED, DONE, FAILED, LEFT, Demand
 from sfra.bench.store import Failure
 
 
@@ -100,7 +100,7 @@ def summarise(demand: Demand, **facts: object) -> Summary:
         done=tuple(cell for cell in demand.of(DONE) if cell.key in demand.goals),
         failed=tuple(failure for _, failure in failures if failure is not None),
         blocked=tuple(Blocked(cell=cell, by=demand.cause[cell.key]) for cell in demand.of(BLOCKED)),
-        left=tuple(demand.of(TODO)),
+        left=tuple(demand.of(LEFT)),
         **facts,  # type: ignore[arg-type]
     )
 
