@@ -12,12 +12,12 @@ import torch
 from sfra.audit import audit
 from sfra.backbones.checkpoint import load_model
 from sfra.bench.grid import protocol_status, retry_failed, run_protocol
+from sfra.bench.measurements import read_features
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import accuracy, collect
 from sfra.bench.store import Store
-from sfra.bench.works import read_features
 from sfra.data import ImageSet, load_data
 from sfra.errors import InputError
 from sfra.metrics import relearning_score

@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from sfra.bench import measurements as measurements
 from sfra.bench import works as works
 from sfra.bench.cell import Cell
 from sfra.bench.protocol import Ablation, Protocol

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfra.bench.cell import Cell
 from sfra.bench.work import Context, work
-from sfra.errors import InputError, NotFiniteError
+from sfra.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from sfra.backbones.checkpoint import Checkpoint
-    from sfra.data import FeatureSet, ImageSet, Split
+    from sfra.data import ImageSet, Split
     from sfra.head import Head
     from sfra.make import Made
     from sfra.recipes import Recipe
@@ -48,7 +46,7 @@ def train(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, 
         seed=settings["seed"],
         device=context.device,
         resume=context.scratch / "training.pt",
-        progress=_tell(context),
+        progress=tell_stage(context),
     )
     return _keep(made, out, {split: _images(settings["data"], split).fingerprint for split in SPLITS})
 
@@ -70,7 +68,7 @@ def unlearn(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str
         settings=settings["settings"],
         seed=settings["seed"],
         device=context.device,
-        progress=_tell(context),
+        progress=tell_stage(context),
     )
     return _keep(made, out, original.notes[DATA])
 
@@ -117,73 +115,9 @@ def features(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[st
     return {"class_names": _names(images), "model": made, **counts}
 
 
-@work("audit", version=1)
-def audit(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
-    """Audit a head on its features, beside the audit of its reference."""
-    from sfra.audit import audit as run
-    from sfra.config import AuditConfig
-
-    settings = {name: value for name, value in cell.settings["config"].items() if name not in ("kappa", "sweep")}
-    head, test = read_features(inputs["test"])
-    missing = cell.settings["missing_row"]
-    report = run(
-        _without_rows(head, cell.settings["forget"]) if missing else head,
-        cell.settings["forget"],
-        data=test,
-        validation=read_features(inputs["validation"])[1],
-        reference=inputs["reference"] / "audit.json" if "reference" in inputs else None,
-        missing_row=missing,
-        progress=_tell(context),
-        config=AuditConfig(**{**settings, "budgets": tuple(settings["budgets"])}, device=context.device),
-    )
-    report.save(out)
-    return {"verdict": report.verdict, "rs": report.rs, "delta_rs": report.delta_rs}
-
-
-@work("pra", version=1)
-def pra(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
-    """Bring the class back with prototypes of real samples, for several draws of the samples."""
-    from sfra.controls import pra as run
-
-    (head, train_set), (_, test) = (read_features(inputs[split]) for split in ("train", "test"))
-    settings = cell.settings
-    rows = []
-    for variant in settings["variants"]:
-        for seed in range(settings["supports"]):
-            made = run(head, train_set, settings["forget"], variant=variant, k=settings["k"], seed=seed)
-            rows.append({"variant": variant, "support": seed, **asdict(made.measure(test))})
-    return {"rows": rows}
-
-
-@work("linear-probe", version=1)
-def linear_probe(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
-    """Train a fresh linear classifier on real features: what the encoder still tells apart."""
-    from sfra.controls import linear_probe as run
-
-    (head, train_set), (_, test) = (read_features(inputs[split]) for split in ("train", "test"))
-    settings = {name: value for name, value in cell.settings.items() if name != "forget"}
-    found = run(train_set, test, cell.settings["forget"], classes=head.classes, device=context.device, **settings)
-    return {
-        "forget_accuracy": found.forget_accuracy,
-        "per_class": {str(label): accuracy for label, accuracy in found.per_class.items()},
-        "retain_accuracy": found.retain_accuracy,
-        "epoch": found.epoch,
-    }
-
-
-def _tell(context: Context) -> Callable[[str, int, int], None]:
+def tell_stage(context: Context) -> Callable[[str, int, int], None]:
+    """Pass on what a public function tells of its progress."""
     return lambda stage, done, total: context.progress(done, total, stage)
-
-
-def read_features(folder: Path) -> tuple[Head, FeatureSet]:
-    """Read the head and the features of a cell."""
-    from sfra.data import FeatureSet
-    from sfra.files import read_arrays
-    from sfra.head import Head
-
-    arrays = read_arrays(folder / FEATURES)
-    data = FeatureSet(features=arrays["features"].float(), labels=arrays["labels"], source="stored features")
-    return Head.load(folder / HEAD), data
 
 
 def _recipe(settings: Mapping[str, Any]) -> Recipe:
@@ -204,23 +138,15 @@ def _recipe(settings: Mapping[str, Any]) -> Recipe:
 
 
 def _keep(made: Made, out: Path, fingerprints: object) -> dict[str, Any]:
-    _check_finite(made.checkpoint.model)
     _save(made.checkpoint, out, fingerprints)
     return dict(made.facts)
 
 
 def _save(checkpoint: Checkpoint, out: Path, fingerprints: object) -> None:
-    from sfra.backbones.checkpoint import save_model
+    from sfra.made import Made
 
-    save_model(
-        out / MODEL,
-        checkpoint.model,
-        backbone=checkpoint.backbone,
-        classes=checkpoint.classes,
-        preprocess=checkpoint.preprocess,
-        class_names=checkpoint.class_names,
-        notes={**checkpoint.notes, DATA: fingerprints},
-    )
+    noted = replace(checkpoint, notes={**checkpoint.notes, DATA: fingerprints})
+    Made(checkpoint=noted, facts={}).save(out / MODEL)
 
 
 def _model(folder: Path) -> Checkpoint:
@@ -251,14 +177,6 @@ def _check_data(model: Checkpoint, images: ImageSet, split: str) -> None:
         )
 
 
-def _check_finite(model: nn.Module) -> None:
-    import torch
-
-    bad = [name for name, value in model.state_dict().items() if not bool(torch.isfinite(value).all())]
-    if bad:
-        raise NotFiniteError("the model is not finite", expected="finite weights", got=f"NaN or infinity in {bad[0]}")
-
-
 def _hits(head: Head, found: Any, labels: Any) -> dict[str, Any]:
     """Count samples and correct answers of each class."""
     import torch
@@ -273,10 +191,3 @@ def _hits(head: Head, found: Any, labels: Any) -> dict[str, Any]:
 
 def _names(images: ImageSet) -> list[str] | None:
     return list(images.class_names) if images.class_names else None
-
-
-def _without_rows(head: Head, forget: list[int]) -> Head:
-    from sfra.head import Head
-
-    kept = [label for label in range(head.classes) if label not in forget]
-    return Head(head.weight[kept], head.bias[kept])

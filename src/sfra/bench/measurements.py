@@ -1,0 +1,90 @@
+"""What is measured of a model's features: the audit, and the two controls that see real samples."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sfra.bench.cell import Cell
+from sfra.bench.work import Context, work
+from sfra.bench.works import FEATURES, HEAD, tell_stage
+
+if TYPE_CHECKING:
+    from sfra.data import FeatureSet
+    from sfra.head import Head
+
+Inputs = Mapping[str, Path]
+
+
+@work("audit", version=1)
+def audit(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+    """Audit a head on its features, beside the audit of its reference."""
+    from sfra.audit import audit as run
+    from sfra.config import AuditConfig
+
+    settings = {name: value for name, value in cell.settings["config"].items() if name not in ("kappa", "sweep")}
+    head, test = read_features(inputs["test"])
+    missing = cell.settings["missing_row"]
+    report = run(
+        _without_rows(head, cell.settings["forget"]) if missing else head,
+        cell.settings["forget"],
+        data=test,
+        validation=read_features(inputs["validation"])[1],
+        reference=inputs["reference"] / "audit.json" if "reference" in inputs else None,
+        missing_row=missing,
+        progress=tell_stage(context),
+        config=AuditConfig(**{**settings, "budgets": tuple(settings["budgets"])}, device=context.device),
+    )
+    report.save(out)
+    return {"verdict": report.verdict, "rs": report.rs, "delta_rs": report.delta_rs}
+
+
+@work("pra", version=1)
+def pra(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+    """Bring the class back with prototypes of real samples, for several draws of the samples."""
+    from sfra.controls import pra as run
+
+    (head, train_set), (_, test) = (read_features(inputs[split]) for split in ("train", "test"))
+    settings = cell.settings
+    rows = []
+    for variant in settings["variants"]:
+        for seed in range(settings["supports"]):
+            made = run(head, train_set, settings["forget"], variant=variant, k=settings["k"], seed=seed)
+            rows.append({"variant": variant, "support": seed, **asdict(made.measure(test))})
+    return {"rows": rows}
+
+
+@work("linear-probe", version=1)
+def linear_probe(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+    """Train a fresh linear classifier on real features: what the encoder still tells apart."""
+    from sfra.controls import linear_probe as run
+
+    (head, train_set), (_, test) = (read_features(inputs[split]) for split in ("train", "test"))
+    settings = {name: value for name, value in cell.settings.items() if name != "forget"}
+    found = run(train_set, test, cell.settings["forget"], classes=head.classes, device=context.device, **settings)
+    return {
+        "forget_accuracy": found.forget_accuracy,
+        "per_class": {str(label): accuracy for label, accuracy in found.per_class.items()},
+        "retain_accuracy": found.retain_accuracy,
+        "epoch": found.epoch,
+    }
+
+
+def read_features(folder: Path) -> tuple[Head, FeatureSet]:
+    """Read the head and the features of a cell."""
+    from sfra.data import FeatureSet
+    from sfra.files import read_arrays
+    from sfra.head import Head
+
+    arrays = read_arrays(folder / FEATURES)
+    data = FeatureSet(features=arrays["features"].float(), labels=arrays["labels"], source="stored features")
+    return Head.load(folder / HEAD), data
+
+
+def _without_rows(head: Head, forget: list[int]) -> Head:
+    from sfra.head import Head
+
+    kept = [label for label in range(head.classes) if label not in forget]
+    return Head(head.weight[kept], head.bias[kept])
