@@ -4,9 +4,10 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PIP    := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
 JOBS   ?= auto
+SUDO   := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint types examples check bench torture benchmarks clean
+.PHONY: help demo browser test lint types examples check bench torture benchmarks clean
 
 help:            ## List what can be made
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
@@ -24,6 +25,10 @@ $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
 
 demo: $(VENV)/.demo  ## Train, unlearn and audit small networks on real digits: the whole story
 	$(BIN)/sfra demo --out demo-out
+
+browser:         ## Install Chromium for the browser tests (Debian, Ubuntu; needs root)
+	@{ command -v chromium && command -v chromedriver; } >/dev/null || { $(SUDO) apt-get update && \
+	    $(SUDO) apt-get install --yes --no-install-recommends chromium chromium-driver; }
 
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -n $(JOBS)

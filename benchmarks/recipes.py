@@ -3,7 +3,8 @@
 Every method is tried at multiples of its published learning rate, with a few variants; what the recipe says besides
 (batch size, epochs) is kept. A candidate is judged by its AUS on the validation split, averaged over the forget sets;
 the first of equals wins, and the multiples nearest to 1 come first. No test data and no audit has a say. One that
-diverges is out.
+diverges is out. ``--candidates FILE`` names the settings to try instead, as TOML: lists of tables under each method.
+Candidates that the CSV holds from an earlier search of the same method take part again.
 
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --out benchmarks/recipes
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --check   # test accuracies of the recipe as it is
@@ -17,7 +18,8 @@ import json
 import math
 import sys
 import time
-from collections.abc import Iterator, Sequence
+import tomllib
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -170,15 +172,32 @@ def block(method: str, settings: dict[str, Any]) -> str:
     return "\n".join([f"[methods.{method}]", *lines, ""])
 
 
-def search(lab: Lab, method: str, forgets: list[tuple[int, ...]], factors: Sequence[float]) -> list[Row]:
-    """Try every candidate of a method, print the best as TOML and return all rows."""
-    tried: list[tuple[dict[str, Any], list[Row]]] = []
-    for settings in candidates(lab.recipe, method, factors):
-        tried.append((settings, judge(lab, method, settings, forgets)))
-        print(f"  {mean_aus(tried[-1][1]):.4f} {method} {settings}", file=sys.stderr, flush=True)
+def search(
+    lab: Lab, method: str, forgets: list[tuple[int, ...]], settings_tried: Iterable[dict[str, Any]], old: list[Row]
+) -> list[Row]:
+    """Try candidates of a method, print the best of these and of earlier ones as TOML and return all rows."""
+    tried = earlier(old, method, forgets)
+    for settings in settings_tried:
+        if settings not in (known for known, _ in tried):
+            tried.append((settings, judge(lab, method, settings, forgets)))
+            print(f"  {mean_aus(tried[-1][1]):.4f} {method} {settings}", file=sys.stderr, flush=True)
     best = max(range(len(tried)), key=lambda i: mean_aus(tried[i][1]))
     print(block(method, tried[best][0]), flush=True)
     return [row | {"chosen": "yes" if i == best else ""} for i, (_, rows) in enumerate(tried) for row in rows]
+
+
+def earlier(rows: list[Row], method: str, forgets: list[tuple[int, ...]]) -> list[tuple[dict[str, Any], list[Row]]]:
+    """Gather the candidates of an earlier search that were judged on the same forget sets."""
+    found: dict[str, list[Row]] = {}
+    for row in rows:
+        if row["method"] == method:
+            found.setdefault(row["settings"], []).append({name: value for name, value in row.items() if value})
+    wanted = ["+".join(map(str, forget)) for forget in forgets]
+    return [
+        (json.loads(settings), mine)
+        for settings, mine in found.items()
+        if [row["forget"] for row in mine] == wanted or "note" in mine[-1]
+    ]
 
 
 def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> None:
@@ -215,6 +234,7 @@ def main() -> None:
     parser.add_argument("--forget", nargs="+", default=["0", "3", "7", "1+6"], help="forget sets, classes joined by +")
     parser.add_argument("--methods", nargs="+", help="default: every approximate method")
     parser.add_argument("--factors", nargs="+", type=float, help="multiples of the published rate")
+    parser.add_argument("--candidates", type=Path, help="TOML file of the settings to try, by method")
     parser.add_argument("--original", type=Path, help="model directory of the original; default: train one")
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
@@ -229,11 +249,15 @@ def main() -> None:
     if asked.check:
         check(lab, methods, forgets)
         return
-    for method in methods:
+    listed = tomllib.loads(asked.candidates.read_text()) if asked.candidates else {}
+    path = None if asked.out is None else asked.out / f"{recipe.name}.csv"
+    old = list(csv.DictReader(path.open())) if path is not None and path.exists() else []
+    for method in asked.methods or list(listed) or methods:
         factors = asked.factors or FACTORS.get(method, USUAL_FACTORS)
-        rows = search(lab, method, forgets, factors)
-        if asked.out:
-            store(asked.out / f"{recipe.name}.csv", rows)
+        tried = listed[method] if asked.candidates else candidates(recipe, method, factors)
+        rows = search(lab, method, forgets, tried, old)
+        if path is not None:
+            store(path, rows)
 
 
 if __name__ == "__main__":

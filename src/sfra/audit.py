@@ -130,5 +130,5 @@ def _gather(
     measured: list[Measured] | None = None
     if subject.test is not None:
         split = split_features(subject.test, subject.validation, forget)
-        measured = measure(runs, split, forget)
+        measured = measure(runs, split, forget, device=config.device)
     return Evidence(subject=subject, runs=runs, measured=measured)

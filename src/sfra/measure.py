@@ -83,13 +83,16 @@ def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequ
     return Split(report=_part(test, ~first), select=_part(test, first), own_validation=False)
 
 
-def measure(runs: Sequence[Run], split: Split, forget: Sequence[int]) -> list[Measured]:
-    """Evaluate every run once on each part of the data."""
+def measure(
+    runs: Sequence[Run], split: Split, forget: Sequence[int], *, device: torch.device | str = "cpu"
+) -> list[Measured]:
+    """Evaluate every run once on each part of the data, on a device."""
+    parts = [None if part is None else (part.features.to(device), part.labels) for part in (split.report, split.select)]
     results = []
     for run in runs:
+        path = run.path.to(device)
         report, chooser = (
-            None if part is None else evaluate(run.path, run.placed.features(part.features), part.labels, forget)
-            for part in (split.report, split.select)
+            None if part is None else evaluate(path, run.placed.features(part[0]), part[1], forget) for part in parts
         )
         assert report is not None
         whole = report if chooser is None or split.own_validation else _join(report, chooser)

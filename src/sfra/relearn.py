@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, Protocol, runtime_checkable
 
 import torch
@@ -38,7 +38,7 @@ class LabelledProbes(Protocol):
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Trajectory:
-    """The head after every epoch, epoch 0 being the released one; all tensors lie on the CPU."""
+    """The head after every epoch, epoch 0 being the released one; relearning leaves all tensors on the CPU."""
 
     weights: Float[Tensor, "kept C d"]
     """``W`` after each kept epoch."""
@@ -66,6 +66,10 @@ class Trajectory:
             raise InputError("the trajectory has no such epoch", expected=expected, got=epoch)
         at = self.kept.index(epoch)
         return Head(self.weights[at], self.biases[at])
+
+    def to(self, device: torch.device | str) -> Trajectory:
+        """Return the trajectory with its heads on another device."""
+        return replace(self, weights=self.weights.to(device), biases=self.biases.to(device))
 
 
 def relearn(

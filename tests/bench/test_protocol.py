@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from sfra import recipes, unlearn
+from sfra.bench.cell import reachable
+from sfra.bench.extras import Diagnosed
 from sfra.bench.plan import parse_only, plan
 from sfra.bench.protocol import PUBLISHED, Ablation, Protocol, describe_protocol, load_protocol, protocol_names
 from sfra.errors import InputError
@@ -77,6 +81,10 @@ def test_a_protocol_of_the_user_extends_one_by_name_or_by_file(tmp_path: Path) -
         ("name = 'a'\nextends = 'digits'\nfeature_type = 'int8'", "float32 or float16"),
         ("name = 'a'\nextends = 'digits'\n[[ablation]]\nname = 'x'", "an ablation"),
         ("name = 'a'\nextends = 'digits'\n[[ablation]]\nname='x'\nvary={m=[9]}\nmethods=['magic']", "ablation x"),
+        ("name = 'a'\nextends = 'digits'\ndiagnostics = true", "a table, or false to leave it out"),
+        ("name = 'a'\nextends = 'digits'\n[diagnostics]\nmaps = ['delete']", "keys that mean nothing"),
+        ("name = 'a'\nextends = 'digits'\n[diagnostics]\ngeometry = ['magic']", "diagnostics cannot be used"),
+        ("name = 'a'\nextends = 'digits'\n[diagnostics]\nforget = [[8]]", "forget sets of the protocol"),
         ("name = 'a'\nextends = 'own.toml'", "extends itself"),
         ("name = ", "cannot be read"),
     ],
@@ -125,12 +133,55 @@ def test_models_and_references_are_shared_by_everything_that_needs_them() -> Non
 def test_a_part_can_be_chosen_and_a_wrong_part_is_refused() -> None:
     protocol = load_protocol("digits")
     goals = plan(protocol, parse_only("method=delete,forget=1+6"))
-    assert {goal.what for goal in goals} == {"audit", "pra", "linear-probe"}
+    assert {goal.what for goal in goals} == {"audit", "pra", "linear-probe", "diagnostics"}
     assert {goal.identity["forget"] for goal in goals} == {"1+6"}
     with pytest.raises(InputError, match="forget=8"):
         plan(protocol, {"forget": "8"})
     with pytest.raises(InputError, match="selection cannot be read"):
         parse_only("delete")
+
+
+@pytest.mark.parametrize("name", ["digits", "cifar10-resnet18", "cifar100-resnet18-multi"])
+def test_diagnostics_are_further_cells_and_change_no_other(name: str) -> None:
+    protocol = load_protocol(name)
+    assert protocol.diagnostics is not None
+    mine = ("diagnostics", "geometry")
+    whole, bare = plan(protocol), plan(replace(protocol, diagnostics=None))
+    others = [goal for goal in whole if goal.what not in mine]
+    assert [goal.cell.key for goal in others] == [goal.cell.key for goal in bare]
+    known = {cell.kind for cell in reachable(goal.cell for goal in bare).values()}
+    assert not known & set(mine)
+    needed = reachable(goal.cell for goal in whole if goal.what in mine)
+    fresh = {key for key, cell in needed.items() if cell.kind not in mine} - set(reachable(goal.cell for goal in bare))
+    assert not fresh
+
+
+def test_diagnostics_are_of_the_models_asked_for_and_of_the_probes_alone() -> None:
+    base = load_protocol("digits")
+
+    def chosen(**changes: Any) -> list[tuple[str, object, object]]:
+        goals = plan(replace(base, **changes))
+        return [
+            (g.what, g.identity["method"], g.identity["forget"]) for g in goals if g.what in ("diagnostics", "geometry")
+        ]
+
+    everything = chosen(diagnostics=Diagnosed())
+    assert len(everything) == 12 * 4
+    some = Diagnosed(methods=("delete",), forget=((6, 1), (7,)), geometry=("masked", "delete"))
+    assert sorted(chosen(diagnostics=some)) == [
+        *(("diagnostics", "delete", name) for name in ("1+6", "7")),
+        *(("geometry", name, "1+6") for name in ("delete", "masked")),
+    ]
+    fewer = chosen(diagnostics=some, methods=("retrained",), controls=())
+    assert fewer == []
+
+    def keys(audit: dict[str, object]) -> list[str]:
+        goals = plan(replace(base, audit=audit), {"what": "diagnostics"})
+        return [goal.cell.key for goal in goals]
+
+    assert keys({"epochs": 3, "learning_rate": 0.1, "reset_row": False}) == keys({})
+    assert not set(keys({"m": 100})) & set(keys({}))
+    assert not set(keys({"scale": "native"})) & set(keys({}))
 
 
 def test_everything_that_decides_a_result_is_in_its_key() -> None:

@@ -310,3 +310,14 @@ def test_the_test_executor_is_an_executor(store: Store) -> None:
     assert isinstance(Here(store), Executor)
     empty = Summary(goals=0, done=(), failed=(), blocked=(), left=())
     assert empty.complete
+
+
+def test_goals_in_turn_are_finished_one_after_the_other_and_by_default_the_long_chains_go_first(tmp_path: Path) -> None:
+    starts = [Cell(kind="number", settings={"value": value}) for value in (1, 2, 3)]
+    goals = [Cell(kind="sum", needs={"a": start}) for start in starts]
+    order = dict[bool, list[Cell]]()
+    for in_turn in (True, False):
+        computed = run(goals, Store(tmp_path / str(in_turn)), workers=1, in_turn=in_turn).computed
+        order[in_turn] = list(computed)
+    assert order[True] == [cell for pair in zip(starts, goals, strict=True) for cell in pair]
+    assert order[False] == [*starts, *goals]

@@ -364,9 +364,10 @@ def test_the_order_of_classes_does_not_make_other_cells(own: Path, capfd: Captur
 
 
 def test_every_kind_of_cell_may_have_a_limit() -> None:
+    import sfra.bench.diagnosing
     import sfra.bench.measurements
     import sfra.bench.works
 
-    homes = (sfra.bench.works.__name__, sfra.bench.measurements.__name__)
+    homes = (sfra.bench.works.__name__, sfra.bench.measurements.__name__, sfra.bench.diagnosing.__name__)
     kinds = {kind for kind, known in _WORKS.items() if known.function.__module__ in homes}
     assert set(KINDS) == kinds

@@ -140,7 +140,8 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     def run_demo(out: Path | None, **settings: Any) -> Any:
         calls.append({"out": out, **settings})
         settings["progress"]("making the model original", 0, 7)
-        return SimpleNamespace(rows=[ROW], to_dict=lambda: {"schema": "sfra.demo/1", "rows": [ROW]})
+        page = out / "report.html" if out == Path("kept") else None
+        return SimpleNamespace(rows=[ROW], page=page, to_dict=lambda: {"schema": "sfra.demo/1", "rows": [ROW]})
 
     monkeypatch.setitem(sys.modules, "sfra.demo.story", SimpleNamespace(run_demo=run_demo))
     return calls
@@ -152,8 +153,23 @@ def test_the_demo_prints_a_table(files: Files, capfd: Capture, demo: list[dict[s
     assert (demo[0]["out"], demo[0]["seed"]) == (Path("kept"), 3)
     assert "delete 95.0 94.0 0.0 90.0 0.940 +0.500 recovered" in " ".join(ran.out.split())
     assert "ΔRS: RS minus that of the reference, which never saw the digit." in " ".join(ran.out.split())
-    assert ran.out.endswith("\nWritten to kept.\n")
+    assert ran.out.endswith("\nWritten to kept.\nTo look at it, open kept/report.html in a browser.\n")
     assert ran.err == "making the model original (7)\n"
+
+
+def test_the_demo_says_what_its_page_needs(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:
+    ran = run(capfd, "demo", "--out", "bare")
+    assert ran.out.endswith("\nWritten to bare.\nA page of it needs pip install 'sfra[report]'.\n")
+    assert demo
+
+
+@pytest.mark.parametrize("name", ["demo.json", "report.html"])
+def test_the_demo_refuses_a_folder_in_the_way_of_its_files(
+    files: Files, capfd: Capture, demo: list[dict[str, Any]], name: str
+) -> None:
+    (Path("kept") / name).mkdir(parents=True)
+    assert f"a file or nothing at kept/{name}" in " ".join(run(capfd, "demo", "--out", "kept").err.split())
+    assert demo == []
 
 
 def test_the_demo_prints_json(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:

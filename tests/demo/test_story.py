@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import torch
 
 import sfra.demo.story as story
+from page_toys import Parsed
 from sfra import unlearn
 from sfra.audit import audit
 from sfra.backbones import build
@@ -24,11 +26,10 @@ RELEASES = ["masked", "delete", "bad-teacher", "finetune", "retrained"]
 COLUMNS = ["retain_before", "forget_before", "retain_after", "forget_after", "rs", "delta_rs"]
 
 
-def test_the_demo_finds_what_is_hidden_and_accuses_no_honest_release(tmp_path: Path) -> None:
-    result = run_demo(tmp_path / "demo")
-    rows = {row["model"]: row for row in result.rows}
+def test_the_demo_finds_what_is_hidden_and_accuses_no_honest_release(demo_folder: Path) -> None:
+    content = json.loads((demo_folder / "demo.json").read_text(encoding="utf-8"))
+    rows = {row["model"]: row for row in content["rows"]}
     assert list(rows) == ["reference", *RELEASES]
-    reports = {one.model.name: one.report for one in result.audited}
 
     for name in ("masked", "delete", "bad-teacher"):  # approximate methods, and one that hides the class by design
         assert rows[name]["forget_before"] < 0.1, name
@@ -38,26 +39,26 @@ def test_the_demo_finds_what_is_hidden_and_accuses_no_honest_release(tmp_path: P
     assert rows["retrained"]["verdict"] not in ("recovered", "recovered-after-reset")
     assert rows["retrained"]["delta_rs"] < min(rows[name]["delta_rs"] for name in ("masked", "delete", "bad-teacher"))
 
-    assert rows["reference"]["rs"] == result.reference_rs
+    assert rows["reference"]["rs"] == content["reference_rs"]
     assert rows["reference"]["forget_before"] == 0.0
-    for name, report in reports.items():
-        assert report.reference_rs == result.reference_rs, name
-        assert rows[name]["delta_rs"] == pytest.approx(rows[name]["rs"] - result.reference_rs)
-        assert rows[name]["verdict"] == report.verdict
-        assert "reference-saw-class" not in {finding.code for finding in report.findings}
+    for name, report in content["audits"].items():
+        assert report["reference_rs"] == content["reference_rs"], name
+        assert rows[name]["delta_rs"] == pytest.approx(rows[name]["rs"] - content["reference_rs"])
+        assert rows[name]["verdict"] == report["verdict"]
+        assert "reference-saw-class" not in {finding["code"] for finding in report["findings"]}
 
-    out = tmp_path / "demo"
-    assert {path.name for path in out.iterdir()} == {"models", "demo.json", *RELEASES}
-    assert {path.stem for path in (out / "models").iterdir()} == {"original", "reference", *RELEASES}
-    content = json.loads((out / "demo.json").read_text(encoding="utf-8"))
-    assert content == json.loads(json.dumps(result.to_dict()))
+
+def test_the_folder_of_the_demo_holds_models_audits_and_a_page(demo_folder: Path) -> None:
+    assert {path.name for path in demo_folder.iterdir()} == {"models", "demo.json", "report.html", *RELEASES}
+    assert {path.stem for path in (demo_folder / "models").iterdir()} == {"original", "reference", *RELEASES}
+    content = json.loads((demo_folder / "demo.json").read_text(encoding="utf-8"))
     assert (content["schema"], content["forget"]) == ("sfra.demo/1", FORGET)
     assert list(content["recipes"]) == list(content["audits"]) == RELEASES
     for name in RELEASES:
-        kept = json.loads((out / name / "audit.json").read_text(encoding="utf-8"))
+        kept = json.loads((demo_folder / name / "audit.json").read_text(encoding="utf-8"))
         assert kept == content["audits"][name]
         assert kept["schema"] == SCHEMA
-        assert Head.load(out / name / "relearned_head.safetensors").classes == 10
+        assert Head.load(demo_folder / name / "relearned_head.safetensors").classes == 10
 
 
 def toys(forget: tuple[int, ...], *, seed: int, progress: Any) -> list[NamedModel]:
@@ -97,6 +98,7 @@ def test_every_release_is_audited_as_a_file_against_the_reference(small: list[di
             f"{name}.safetensors",
             "reference.safetensors",
         )
+    assert json.loads((tmp_path / "demo.json").read_text(encoding="utf-8")) == json.loads(json.dumps(result.to_dict()))
     row = result.rows[1]
     assert row == {
         "model": "one",
@@ -108,12 +110,34 @@ def test_every_release_is_audited_as_a_file_against_the_reference(small: list[di
     assert row["verdict"] in VERDICTS
 
 
+def test_the_page_lists_every_release_with_its_story(small: list[dict[str, Any]], tmp_path: Path) -> None:
+    result = run_demo(tmp_path)
+    assert small
+    assert result.page == tmp_path / "report.html"
+    page = Parsed(result.page.read_text(encoding="utf-8"))
+    assert f"Digits that forgot the {FORGET}" in page.text
+    assert f"gets an RS of {result.reference_rs:.2f} in the same audit" in page.text
+    for one in result.audited:
+        assert f"{one.model.name} {one.model.story}, forgot class {FORGET} {one.report.verdict}" in page.text
+
+
+def test_without_the_packages_of_a_page_everything_else_is_written(
+    small: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "report.html").write_text("of an earlier run")
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    result = run_demo(tmp_path)
+    assert result.page is None
+    assert {path.name for path in tmp_path.iterdir()} == {"models", "demo.json", "one", "two"}
+    assert small
+
+
 def test_without_a_folder_nothing_is_kept(
     small: list[dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     result = run_demo()
-    assert result.out is None
+    assert (result.out, result.page) == (None, None)
     assert list(tmp_path.iterdir()) == []
     assert not Path(small[0]["model"]).exists()
 

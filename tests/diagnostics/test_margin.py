@@ -157,6 +157,21 @@ def test_the_pairs_for_a_plot_are_bounded_and_the_result_is_plain_json() -> None
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
 
 
+@pytest.mark.parametrize("most", [3, 7, 12, 50, 119, 120, 500])
+def test_few_pairs_are_spread_over_samples_and_competitors(most: int) -> None:
+    toy = scene()
+    whole, some = (
+        margin(toy.head, toy.probes, toy.features, toy.labels, [1], bootstrap=30, points=points)[0].points
+        for points in (120, most)
+    )
+    assert len(set(whole)) == 120
+    assert len(set(some)) == len(some) == min(most, 120)
+    assert set(some) <= set(whole)
+    per_competitor = [sum(point[0] == label for point in some) for label in (0, 2, 3, 4)]
+    assert max(per_competitor) - min(per_competitor) <= 1
+    assert len({point[2] for point in some}) == min(most, 30)
+
+
 def test_too_few_bootstrap_samples_are_refused() -> None:
     toy = scene()
     with pytest.raises(InputError, match="there are too few bootstrap samples"):

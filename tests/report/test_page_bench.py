@@ -65,7 +65,7 @@ def test_figures_are_there_with_words_and_a_dark_twin(page: str, parsed: Parsed)
 
 
 def test_what_failed_and_what_is_missing_is_said(parsed: Parsed) -> None:
-    assert "1 results of toy are missing" in parsed.text
+    assert "1 result of toy is missing" in parsed.text
     assert "Failures What Why Message Attempts" in parsed.text
 
 

@@ -1,9 +1,12 @@
 from __future__ import annotations
 
 import colorsys
+import doctest
 import subprocess
 import sys
+from importlib import import_module
 from itertools import combinations
+from pathlib import Path
 
 import pytest
 
@@ -86,3 +89,11 @@ def test_importing_the_figures_imports_neither_altair_nor_the_renderer() -> None
     code = "import sys, sfra.report; print(sorted({'altair', 'vl_convert'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_the_examples_of_the_figures_run() -> None:
+    folder = Path(style_module.__file__).parent
+    names = sorted(path.stem for path in folder.glob("figures_*.py"))
+    results = {name: doctest.testmod(import_module(f"sfra.report.{name}")) for name in names}
+    assert {name: result.failed for name, result in results.items() if result.failed} == {}
+    assert sum(result.attempted for result in results.values()) >= 10

@@ -20,8 +20,9 @@ class Demand:
     pruned comes back only if an unfinished goal asks for it. A failed cell blocks whatever needs it, directly or not.
     """
 
-    def __init__(self, goals: Sequence[Cell], store: Store) -> None:
+    def __init__(self, goals: Sequence[Cell], store: Store, *, in_turn: bool = False) -> None:
         self.store = store
+        self._in_turn = in_turn
         self.goals = {cell.key: cell for cell in goals}
         self.cells: dict[str, Cell] = {}
         self.state: dict[str, str] = {}
@@ -36,7 +37,10 @@ class Demand:
         self._look(self.goals.values())
 
     def next(self) -> Cell | None:
-        """Take the ready cell with the longest chain of dependents; None when nothing is ready."""
+        """Take the ready cell with the longest chain of dependents, or that of the first goal if goals go in turn.
+
+        None when nothing is ready.
+        """
         while self._queue:
             key = heapq.heappop(self._queue)[2]
             if self.state[key] == LEFT:
@@ -45,7 +49,8 @@ class Demand:
 
     def put_back(self, cell: Cell) -> None:
         """Make a cell ready again."""
-        heapq.heappush(self._queue, (-self._rank[cell.key], self._entered[cell.key], cell.key))
+        chain = 0 if self._in_turn else self._rank[cell.key]
+        heapq.heappush(self._queue, (-chain, self._entered[cell.key], cell.key))
 
     def finish(self, cell: Cell) -> None:
         """Note that a cell is done; what waited only for it becomes ready."""

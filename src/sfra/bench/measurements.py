@@ -28,7 +28,7 @@ def audit(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, 
     head, test = read_features(inputs["test"])
     missing = cell.settings["missing_row"]
     report = run(
-        _without_rows(head, cell.settings["forget"]) if missing else head,
+        without_rows(head, cell.settings["forget"]) if missing else head,
         cell.settings["forget"],
         data=test,
         validation=read_features(inputs["validation"])[1],
@@ -83,7 +83,8 @@ def read_features(folder: Path) -> tuple[Head, FeatureSet]:
     return Head.load(folder / HEAD), data
 
 
-def _without_rows(head: Head, forget: list[int]) -> Head:
+def without_rows(head: Head, forget: list[int]) -> Head:
+    """Take the forget outputs off a head, as a release may come."""
     from sfra.head import Head
 
     kept = [label for label in range(head.classes) if label not in forget]

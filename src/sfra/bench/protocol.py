@@ -5,15 +5,17 @@ Protocols are TOML files: those that come with the package, and any of the user'
 
 from __future__ import annotations
 
-import itertools
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
+from sfra.bench.extras import Ablation as Ablation
+from sfra.bench.extras import Diagnosed as Diagnosed
+from sfra.bench.extras import in_order
 from sfra.bench.shapes import check_shapes
 from sfra.errors import InputError
 
@@ -36,33 +38,6 @@ CONTROLS = ("masked",)
 """Models that the audit itself is checked with: the original with its forget output switched off."""
 
 SPLITS = ("train", "validation", "test")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Ablation:
-    """Further audits of models that the protocol makes anyway, with one or more settings varied."""
-
-    name: str
-    """Heading under which tables find the audits."""
-    vary: Mapping[str, Sequence[Any]]
-    """Settings of the audit and their values; every combination is run. ``missing_row`` may be one of them."""
-    methods: tuple[str, ...] | None = None
-    """Only these; by default all of the protocol."""
-    forget: tuple[tuple[int, ...], ...] | None = None
-    """Only these forget sets; by default all of the protocol."""
-    audit: Mapping[str, Any] = field(default_factory=dict)
-    """Settings that differ from the protocol's in all of these audits."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "forget", None if self.forget is None else _sorted(self.forget))
-
-    def variants(self) -> list[dict[str, Any]]:
-        """List the combinations of the varied settings.
-
-        >>> Ablation(name="size", vary={"m": [100, 200], "n": [5000]}).variants()
-        [{'m': 100, 'n': 5000}, {'m': 200, 'n': 5000}]
-        """
-        return [dict(zip(self.vary, values, strict=True)) for values in itertools.product(*self.vary.values())]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,6 +72,8 @@ class Protocol:
     """Settings of the linear probe; None leaves it out."""
     ablations: tuple[Ablation, ...] = ()
     """Further audits."""
+    diagnostics: Diagnosed | None = None
+    """Models whose audits are explained; None leaves diagnostics out."""
     feature_type: str = "float32"
     """How features are stored: ``float32``, or ``float16`` for half the disk."""
     limits: Mapping[str, int | float] = field(default_factory=dict)
@@ -105,7 +82,7 @@ class Protocol:
     """What Ray reserves for a cell, by kind: ``num_cpus`` and ``num_gpus``, fractions allowed."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "forget", _sorted(self.forget))
+        object.__setattr__(self, "forget", in_order(self.forget))
         _require(
             self.name, bool(self.forget) and all(self.forget), "forget", "one or more sets of classes", self.forget
         )
@@ -126,8 +103,15 @@ class Protocol:
             _require(
                 self.name, set(one.methods or ()) <= set(named), f"ablation {one.name}", "its methods", one.methods
             )
-            inside = set(one.forget or ()) <= set(self.forget)
-            _require(self.name, inside, f"ablation {one.name}", "forget sets of the protocol", one.forget)
+            self._check_forget(f"ablation {one.name}", one.forget)
+        if self.diagnostics is not None:
+            chosen = {*(self.diagnostics.methods or ()), *self.diagnostics.geometry}
+            unknown = sorted(chosen - {*self.methods, *self.controls, *PUBLISHED, *CONTROLS})
+            _require(self.name, not unknown, "diagnostics", "methods and controls that there are", unknown)
+            self._check_forget("diagnostics", self.diagnostics.forget)
+
+    def _check_forget(self, what: str, sets: tuple[tuple[int, ...], ...] | None) -> None:
+        _require(self.name, set(sets or ()) <= set(self.forget), what, "forget sets of the protocol", sets)
 
 
 def load_protocol(source: str | Path) -> Protocol:
@@ -190,7 +174,10 @@ def _read(source: str | Path) -> dict[str, Any]:
 def _protocol(content: Mapping[str, Any], source: str) -> Protocol:
     check_shapes(content, source)
     given = {name: value for name, value in content.items() if name != "ablation"}
-    for name in ("pra", "linear_probe"):
+    if "diagnostics" in given:
+        table = given["diagnostics"]
+        given["diagnostics"] = table and Diagnosed(**{name: _frozen(value) for name, value in table.items()})
+    for name in ("pra", "linear_probe", "diagnostics"):
         if given.get(name) is False:
             given[name] = None
     try:
@@ -214,11 +201,6 @@ def _ablation(content: Mapping[str, Any], source: str) -> Ablation:
 def _frozen(value: Any) -> Any:
     """Turn arrays into tuples, at every depth but inside tables."""
     return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
-
-
-def _sorted(sets: tuple[tuple[int, ...], ...]) -> tuple[tuple[int, ...], ...]:
-    """Bring the classes of each set into order: [6, 1] is [1, 6], and the same cells."""
-    return tuple(tuple(sorted(one)) for one in sets)
 
 
 def _require(name: str, holds: bool, what: str, expected: str, got: object) -> None:

@@ -22,8 +22,14 @@ from sfra.tables import Table
 READINGS = (("canonical", "source-free"), ("native", "worst-case"))
 """Scale and rule of the tables: those of a verdict, and those that published tables are made with."""
 
-OF_RESULTS = ("summary", "per-class", "multi-class", "missing-row", "distributions", "scores", "support")
+OF_RESULTS = (
+    *("summary", "per-class", "multi-class", "missing-row", "distributions", "scores", "support"),
+    *("sensitivity-m", "sensitivity-n", "alignment", "margin"),
+)
 """Tables whose figures depend on the reading."""
+
+ROWS = ("originals", "audits", "pra", "probes", "diagnostics", "failures")
+"""Rows that are written, besides the tables."""
 
 SHOWN = ("summary", "multi-class", "unlearning-quality", "failures")
 """Tables that are printed; all are written."""
@@ -48,21 +54,20 @@ class BenchReport:
         tables.write_tables(self.tables, out / "tables")
         everything = "\n\n".join([*(tables.to_markdown(one).strip() for one in self.tables), *self._missing()])
         write_atomically(out / "tables.md", f"# {self.protocol.name}\n\n{everything}\n".encode())
-        for name in ("originals", "audits", "pra", "probes", "failures"):
+        for name in ROWS:
             write_atomically(out / "rows" / f"{name}.csv", _csv(getattr(self.rows, name)).encode())
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
         write_atomically(out / "bench.json", text.encode())
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""
-        names = ("originals", "audits", "pra", "probes", "failures")
         return {
             "schema": "sfra.bench/1",
             "protocol": self.protocol.name,
             "description": self.protocol.description,
             "missing": self.rows.missing,
             "tables": [table.to_dict() for table in self.tables],
-            "rows": {name: getattr(self.rows, name) for name in names},
+            "rows": {name: getattr(self.rows, name) for name in ROWS},
         }
 
     def _missing(self) -> list[str]:

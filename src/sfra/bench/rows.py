@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sfra.bench.cell import reachable
@@ -48,6 +48,10 @@ class Rows:
     """One per model, variant and draw of support samples."""
     probes: list[Row] = field(default_factory=list)
     """One linear probe per model."""
+    diagnostics: list[Row] = field(default_factory=list)
+    """One per diagnosed model, scale and forget class."""
+    maps: list[Row] = field(default_factory=list)
+    """One per model with a map; its points are in a file of the cell."""
     failures: list[Row] = field(default_factory=list)
     """Cells that failed, with their reason."""
     missing: int = 0
@@ -68,9 +72,27 @@ def collect(goals: Sequence[Goal], store: Store) -> Rows:
         audits=audits,
         pra=_with_delta(pra),
         probes=[{**_identity(goal), **results[goal.cell.key]} for goal in done if goal.what == "linear-probe"],
+        diagnostics=[row for goal in done if goal.what == "diagnostics" for row in _diagnosis(goal, results)],
+        maps=[
+            {**_identity(goal), "cell": goal.cell.key, **results[goal.cell.key]}
+            for goal in done
+            if goal.what == "geometry"
+        ],
         failures=list(_failures(goals, store)),
         missing=len(goals) - len(done),
     )
+
+
+def join(parts: Sequence[Rows]) -> Rows:
+    """Put the rows of protocols that share a store together; what several of them have in common counts once.
+
+    >>> one = Rows(probes=[{"method": "delete"}])
+    >>> join([one, Rows(probes=[{"method": "delete"}, {"method": "salun"}])]).probes
+    [{'method': 'delete'}, {'method': 'salun'}]
+    """
+    names = [one.name for one in fields(Rows) if one.name != "missing"]
+    rows = {name: _once([row for part in parts for row in getattr(part, name)]) for name in names}
+    return Rows(**rows, missing=sum(part.missing for part in parts))
 
 
 def accuracy(hits: Sequence[int], samples: Sequence[int], classes: Iterable[int]) -> float | None:
@@ -116,6 +138,17 @@ def _audit(goal: Goal, store: Store, before: Mapping[tuple[Any, ...], Row]) -> I
 def _pra(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
     for row in found["rows"]:
         yield {**_identity(goal), **row}
+
+
+def _diagnosis(goal: Goal, results: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
+    found = results[goal.cell.key]
+    settings = {name: value for name, value in found.items() if name != "rows"}
+    for row in found["rows"]:
+        yield {**_identity(goal), "cell": goal.cell.key, **settings, **row}
+
+
+def _once(rows: Sequence[Row]) -> list[Row]:
+    return list({json.dumps(row, sort_keys=True): row for row in rows}.values())
 
 
 def _with_delta(rows: Sequence[Row]) -> list[Row]:

@@ -28,6 +28,7 @@ def run(
     time_limit: Seconds | Mapping[str, Seconds] | None = None,
     devices: Sequence[str] = ("cpu",),
     modules: Sequence[str] | None = None,
+    in_turn: bool = False,
     progress: Callable[[Progress], None] | None = None,
     **options: Any,
 ) -> Summary:
@@ -44,12 +45,14 @@ def run(
         time_limit: Seconds after which a cell is killed and has failed; a number, or one for each kind.
         devices: Given to the workers in turn (local only).
         modules: Modules that register the works; by default those where the works of the plan are defined.
+        in_turn: Finish the goals in the order given, for a run that may be cut short; by default the longest chain
+            of cells goes first, which ends sooner.
         progress: Called after every change.
         options: Passed to the executor, e.g. ``address`` and ``resources`` for Ray.
     """
     with disk_errors(store.root):
         store.sweep()
-        demand = Demand(goals, store)
+        demand = Demand(goals, store, in_turn=in_turn)
     began = time.monotonic()
     if not demand.of(LEFT):
         return summarise(demand, eta=0.0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from sfra.errors import InputError
 
-KINDS = ("train", "unlearn", "mask", "features", "audit", "pra", "linear-probe")
+KINDS = ("train", "unlearn", "mask", "features", "audit", "pra", "linear-probe", "diagnostics", "geometry")
 """The kinds of cells, which limits and resources are given for."""
 
 RESOURCES = ("num_cpus", "num_gpus", "memory")
@@ -22,6 +22,7 @@ def check_shapes(content: Mapping[str, Any], source: str) -> None:
     _check(content, PROTOCOL, source)
     for one in content.get("ablation", ()):
         _check(one, ABLATION, f"an ablation of {source}")
+    _check(content.get("diagnostics") or {}, DIAGNOSTICS, f"[diagnostics] of {source}")
     _check_kinds("limits", content.get("limits", {}), source, also=("default",))
     _check_kinds("resources", content.get("resources", {}), source, also=("*",))
 
@@ -111,6 +112,7 @@ PROTOCOL: dict[str, Shape] = {
     "audit": _TABLE,
     "pra": _SWITCH,
     "linear_probe": _SWITCH,
+    "diagnostics": _SWITCH,
     "ablation": (_list_of(_is_table), "tables: [[ablation]]"),
     "feature_type": _TEXT,
     "limits": (_table_of(_is_positive), "a table of seconds above 0"),
@@ -126,6 +128,9 @@ ABLATION: dict[str, Shape] = {
     "audit": _TABLE,
 }
 """Keys of an ablation."""
+
+DIAGNOSTICS: dict[str, Shape] = {"methods": _TEXTS, "forget": _SETS, "geometry": _TEXTS}
+"""Keys of the diagnostics."""
 
 PRA: dict[str, Shape] = {
     "variants": (_list_of(lambda value: value in ("cosine", "l2")), "cosine, l2 or both"),

@@ -55,7 +55,7 @@ class Store:
 
     def record(self, cell: Cell | str) -> Record | None:
         """Read what is known of a finished cell; None when it is absent or damaged."""
-        return _parse(self.folder(cell))
+        return parse_cell(self.folder(cell))
 
     def result(self, cell: Cell | str) -> dict[str, Any]:
         """Read what the work returned; an error when the cell is not done."""
@@ -75,7 +75,7 @@ class Store:
     def records(self, kind: str = "*") -> Iterator[Record]:
         """Read every finished cell of a kind, or of all."""
         for folder in sorted((self.root / "cells").glob(f"{kind}/*")):
-            record = _parse(folder)
+            record = parse_cell(folder)
             if record is not None:
                 yield record
 
@@ -140,6 +140,25 @@ class Store:
         remove(self.scratch(cell))
         return True
 
+    def adopt(self, folder: Path, record: Record) -> bool:
+        """Take in a finished cell from elsewhere, by one rename; False when it was there already."""
+        self._may_write()
+        target = self.root / "cells" / record.kind / record.key
+        if self.is_done(record.key):
+            return False
+        lock = self.lock(record.key)
+        if lock is None:
+            return False
+        with lock:
+            if target.exists():
+                os.rename(target, self.root / "quarantine" / f"{record.key}-{uuid.uuid4().hex[:8]}")
+            force_out(folder)
+            target.parent.mkdir(exist_ok=True)
+            os.rename(folder, target)
+            self.clear_failure(record.key)
+            self.journal.write("adopted", key=record.key, label=record.label)
+        return True
+
     def scratch(self, cell: Cell | str) -> Path:
         """Say where a cell's computation may keep its own checkpoints."""
         return self.root / "scratch" / _key(cell)
@@ -158,7 +177,7 @@ class Store:
     def set_aside(self, cell: Cell) -> bool:
         """Move a damaged cell to the quarantine; the caller holds its lock."""
         folder = self.folder(cell)
-        if not folder.exists() or _parse(folder) is not None:
+        if not folder.exists() or parse_cell(folder) is not None:
             return False
         os.rename(folder, self.root / "quarantine" / f"{cell.key}-{uuid.uuid4().hex[:8]}")
         self.journal.write("quarantined", key=cell.key, label=cell.label)
@@ -228,7 +247,8 @@ class Store:
         assert not self.read_only, "a store opened for reading must never be written"
 
 
-def _parse(folder: Path) -> Record | None:
+def parse_cell(folder: Path) -> Record | None:
+    """Read the folder of a cell; None when it is not whole."""
     facts = read_json(folder / "result.json")
     if facts is None or facts.get("key") != folder.name:
         return None

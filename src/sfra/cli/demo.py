@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 from sfra.cli import options as opt
 from sfra.cli.output import check_folder, dump, print_json, show
 from sfra.cli.progress import showing
@@ -24,7 +26,7 @@ def demo(
 
     Trains small classifiers, lets each forget a class in its own way, and audits them all. Nothing is downloaded.
     """
-    check_folder(out)
+    check_folder(out, "demo.json", "report.html")
     with showing(quiet=quiet) as progress:
         from sfra.demo.story import run_demo
 
@@ -34,5 +36,12 @@ def demo(
     elif not quiet:
         from sfra.cli.tables import demo_table
 
-        kept = f"Written to {out}." if out is not None else "Nothing was written: pass --out DIR to keep it all."
-        show(demo_table(result.rows), "", EXPLANATION, "", kept)
+        show(demo_table(result.rows), "", EXPLANATION, "", *_kept(out, result.page))
+
+
+def _kept(out: Path | None, page: Path | None) -> list[str]:
+    """Say what was written, and where to look."""
+    if out is None:
+        return ["Nothing was written: pass --out DIR to keep it all."]
+    look = f"To look at it, open {page} in a browser." if page else "A page of it needs pip install 'sfra[report]'."
+    return [f"Written to {out}.", look]

@@ -6,16 +6,21 @@ import json
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 from sfra.audit import audit
 from sfra.demo.models import ARCH, NamedModel, digits_models
+from sfra.errors import MissingPackageError
 from sfra.files import write_atomically
 from sfra.result import AuditReport
 
 FORGET = 7
 """The digit that the demonstration forgets."""
+
+PAGE = "report.html"
+"""Name of the page in the folder of the demonstration."""
 
 Progress = Callable[[str, int, int], None]
 
@@ -57,6 +62,11 @@ class DemoResult:
         """One row per audited release, the reference first."""
         return [_reference_row(self.audited[0].report), *(one.row() for one in self.audited)]
 
+    @property
+    def page(self) -> Path | None:
+        """The page, if there is one: it needs a folder, and the packages of the extra ``report``."""
+        return self.out / PAGE if self.out is not None and (self.out / PAGE).is_file() else None
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything that a page about the demonstration shows."""
         return {
@@ -74,7 +84,8 @@ def run_demo(out: Path | None = None, *, seed: int = 0, progress: Progress | Non
     """Train a digits classifier, make it forget one digit in several ways, and audit every release.
 
     Args:
-        out: Folder for the models, one audit folder per release, and ``demo.json``; nothing is kept without it.
+        out: Folder for the models, one audit folder per release, ``demo.json`` and a page of it all; nothing is kept
+            without it.
         seed: Of the trainings; the audits use seed 0.
         progress: Told what is going on, how many parts are done and of how many.
     """
@@ -132,3 +143,24 @@ def _write(result: DemoResult, out: Path) -> None:
         one.report.save(out / one.model.name)
     text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
     write_atomically(out / "demo.json", text.encode())
+    _write_page(result, out / PAGE)
+
+
+def _write_page(result: DemoResult, path: Path) -> None:
+    """Write the page, or remove that of an earlier run where the packages for a new one are missing."""
+    from sfra.report.page import overview_page
+
+    try:
+        page = overview_page(
+            [(one.model.name, one.report.to_dict()) for one in result.audited],
+            date=datetime.now(UTC).date().isoformat(),
+            title=f"Digits that forgot the {result.forget}",
+            lead=f"One network learned all ten digits and was made to forget the {result.forget} in several ways. Each "
+            "release is audited against a reference that was trained without that digit and gets an RS of "
+            f"{result.reference_rs:.2f} in the same audit.",
+            about={one.model.name: one.model.story for one in result.audited},
+        )
+    except MissingPackageError:
+        path.unlink(missing_ok=True)
+    else:
+        write_atomically(path, page.encode())

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sfra.diagnostics.alignment import AlignmentOverSeeds, alignment, over_seeds
 from sfra.diagnostics.confidence import Confidence, confidence
-from sfra.diagnostics.margin import BOOTSTRAP, Margin, margin
+from sfra.diagnostics.margin import BOOTSTRAP, POINTS, Margin, margin
 from sfra.diagnostics.record import Record
 from sfra.diagnostics.support import ProposalSupport, describe_support
 from sfra.diagnostics.tradeoff import BUDGETS, Accuracies, Tradeoff, tradeoff
@@ -104,6 +104,7 @@ def diagnose_parts(
     proposal: str = "gaussian",
     epsilons: Sequence[float] = BUDGETS,
     bootstrap: int = BOOTSTRAP,
+    points: int = POINTS,
     seed: int = 0,
 ) -> Diagnostics:
     """Compute alignment, margin, confidence, trade-off and support from their parts.
@@ -121,6 +122,7 @@ def diagnose_parts(
         proposal: Name of the proposal, for the record.
         epsilons: Retain budgets of the trade-off.
         bootstrap: Bootstrap samples of the margin.
+        points: Most pairs of the margin that are kept for a plot.
         seed: Seed of the bootstrap.
     """
     if not probes:
@@ -139,6 +141,8 @@ def diagnose_parts(
     return replace(
         bare,
         alignment=over_seeds([alignment(one, features, labels, forget, gain=gain) for one in probes]),
-        margin=margin(head, probes[0], features, labels, forget, gain=gain, bootstrap=bootstrap, seed=seed),
+        margin=margin(
+            head, probes[0], features, labels, forget, gain=gain, bootstrap=bootstrap, points=points, seed=seed
+        ),
         confidence=confidence(head, features, labels, forget, gain=gain),
     )

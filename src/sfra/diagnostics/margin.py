@@ -85,7 +85,7 @@ class Margin(Record):
     bootstrap: int
     """Bootstrap samples; each redraws probes and real samples with replacement."""
     points: tuple[tuple[int, float, float], ...]
-    """Some of those pairs, evenly taken: competitor, exact, approximate."""
+    """Some of those pairs, evenly taken over samples and competitors: competitor, exact, approximate."""
 
 
 def margin(
@@ -97,6 +97,7 @@ def margin(
     *,
     gain: float = 1.0,
     bootstrap: int = BOOTSTRAP,
+    points: int = POINTS,
     seed: int = 0,
 ) -> tuple[Margin, ...]:
     """Tell how far alignment explains the first gradient step, forget class by forget class.
@@ -113,6 +114,7 @@ def margin(
         forget: Forget classes.
         gain: What the head's weight was multiplied by at that scale; features are divided by it. 1 is native.
         bootstrap: Bootstrap samples, 2 or more.
+        points: Most pairs that are kept for a plot.
         seed: Seed of the bootstrap.
 
     >>> from types import SimpleNamespace
@@ -129,7 +131,7 @@ def margin(
     found = []
     for c in sorted(set(forget)):
         S, E = forget_pair(probes, features, labels, c, gain=gain)
-        found.append(_margin(c, retain, S, E, alphas(head, S, c)[:, retain], bootstrap, seed))
+        found.append(_margin(c, retain, S, E, alphas(head, S, c)[:, retain], bootstrap, points, seed))
     return tuple(found)
 
 
@@ -151,6 +153,7 @@ def _margin(
     E: Float[Tensor, "e d"],
     alpha: Float[Tensor, "n R"],
     bootstrap: int,
+    points: int,
     seed: int,
 ) -> Margin:
     mu_E = E.mean(0)
@@ -171,7 +174,7 @@ def _margin(
         rising=sum(one.total > 0.0 for one in competitors),
         agreement=agreement(spread.numpy(), approximate.numpy()),
         bootstrap=bootstrap,
-        points=_thin(retain, spread, approximate),
+        points=_thin(retain, spread, spread_inner, points),
     )
 
 
@@ -211,11 +214,10 @@ def _counts(rows: int, bootstrap: int, generator: torch.Generator) -> Float[Tens
 
 
 def _thin(
-    retain: Sequence[int], exact: Float[Tensor, "B R"], approximate: Float[Tensor, "B R"]
+    retain: Sequence[int], exact: Float[Tensor, "B R"], approximate: Float[Tensor, " B"], most: int
 ) -> tuple[tuple[int, float, float], ...]:
-    """Take at most ``POINTS`` pairs at even steps, whole bootstrap samples where they fit."""
-    wanted = max(1, POINTS // len(retain))
-    rows = torch.linspace(0, len(exact) - 1, min(wanted, len(exact))).long().tolist()
-    return tuple(
-        (j, float(exact[b, i]), float(approximate[b, i])) for b in rows for i, j in list(enumerate(retain))[:POINTS]
-    )
+    """Take at most so many pairs: bootstrap samples at even steps, competitors in turn."""
+    samples, competitors = exact.shape
+    count = min(most, samples * competitors)
+    places = [(k * samples // count, k % competitors) for k in range(count)]
+    return tuple((retain[i], float(exact[b, i]), float(approximate[b])) for b, i in places)

@@ -1,6 +1,7 @@
 """Figures of benchmarks and audits, made of plain rows; Altair and its renderer are imported when one is drawn."""
 
-from sfra.report.export import Exported, export_all, export_audit, read_trajectories, render, save
+from sfra.report.diagnoses import read_diagnoses, read_maps
+from sfra.report.export import Exported, export_all, export_audit, export_bench, read_trajectories, render, save
 from sfra.report.figures import AUDIT, BENCHMARK, audit_figures, benchmark_figures
 from sfra.report.figures_accuracy import accuracy_figure
 from sfra.report.figures_audit import audit_accuracy_figure
@@ -36,10 +37,13 @@ __all__ = [
     "embedding_figure",
     "export_all",
     "export_audit",
+    "export_bench",
     "heatmap_figure",
     "margin_figure",
     "margin_rows",
     "marks_of",
+    "read_diagnoses",
+    "read_maps",
     "read_trajectories",
     "render",
     "save",

@@ -13,13 +13,16 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.rows import Rows
+from sfra.bench.grid import open_store
+from sfra.bench.plan import plan
+from sfra.bench.protocol import load_protocol
+from sfra.bench.rows import Rows, collect, join
 from sfra.bench.store import Store
 from sfra.errors import InputError
 from sfra.files import write_atomically
+from sfra.report.diagnoses import file_name, read_diagnoses, read_maps
 from sfra.report.figures import audit_figures, benchmark_figures
-from sfra.report.figures_rows import where
-from sfra.report.figures_tradeoff import tradeoff_figure, tradeoff_rows
+from sfra.report.figures_tradeoff import tradeoff_rows
 from sfra.report.style import Chart, Style, altair, vl_convert
 from sfra.tables.names import place
 
@@ -85,6 +88,32 @@ def ordered(pdf: bytes) -> bytes:
     )
 
 
+def export_bench(
+    protocols: Sequence[str | Path],
+    store: str | Path,
+    folder: str | Path,
+    format: str = "svg",
+    *,
+    scale: str = "canonical",
+    rule: str = "source-free",
+    style: Style | None = None,
+) -> Exported:
+    """Write every figure of a benchmark, or of several that share a store and are drawn as one."""
+    opened = open_store(store)
+    rows = join([collect(plan(load_protocol(protocol)), opened) for protocol in protocols])
+    return export_all(
+        rows,
+        folder,
+        format,
+        scale=scale,
+        rule=rule,
+        style=style,
+        trajectories=read_trajectories(rows, opened, scale=scale),
+        diagnoses=read_diagnoses(rows, opened, scale=scale),
+        maps=read_maps(rows, opened),
+    )
+
+
 def export_all(
     rows: Rows,
     folder: str | Path,
@@ -94,6 +123,8 @@ def export_all(
     rule: str = "source-free",
     style: Style | None = None,
     trajectories: Sequence[Mapping[str, Any]] = (),
+    diagnoses: Sequence[Mapping[str, Any]] = (),
+    maps: Sequence[Mapping[str, Any]] = (),
 ) -> Exported:
     """Write every figure of a benchmark, one set for each data set and backbone.
 
@@ -104,7 +135,9 @@ def export_all(
         scale: Scale of the audits.
         rule: Selection rule.
         style: Theme and size.
-        trajectories: What :func:`read_trajectories` found, for the trade-off; none is drawn without.
+        trajectories: What :func:`read_trajectories` found, for the trade-off.
+        diagnoses: What :func:`read_diagnoses` found, for the two figures of the margin.
+        maps: What :func:`read_maps` found.
 
     Raises:
         InputError: There are no audits at all, or the format is unknown.
@@ -117,14 +150,17 @@ def export_all(
             "there is nothing to draw: no audit is done", got=f"{rows.missing} missing", do="run the benchmark first"
         )
     for setting in settings:
+        audits, curves, found, points = (
+            [row for row in part if (row.get("dataset"), row.get("backbone")) == setting]
+            for part in (rows.audits, trajectories, diagnoses, maps)
+        )
+        drawn, left_out = benchmark_figures(
+            audits, trajectories=curves, diagnoses=found, maps=points, scale=scale, rule=rule, style=style
+        )
         prefix = "-".join(setting)
-        audits = [row for row in rows.audits if (row["dataset"], row["backbone"]) == setting]
-        drawn, left_out = benchmark_figures(audits, scale=scale, rule=rule, style=style)
-        mine = [row for row in trajectories if (row.get("dataset"), row.get("backbone")) == setting]
-        if mine:
-            drawn["tradeoff"] = tradeoff_figure(mine, subtitle=f"{where(audits)}. Scale {scale}.", style=style)
         out.left_out.update({f"{prefix}-{name}": reason for name, reason in left_out.items()})
-        out.written.extend(save(chart, Path(folder) / f"{prefix}-{name}.{format}") for name, chart in drawn.items())
+        names = {name: Path(folder) / file_name(f"{prefix}-{name}.{format}") for name in drawn}
+        out.written.extend(save(chart, names[name]) for name, chart in drawn.items())
     return out
 
 

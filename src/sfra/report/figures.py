@@ -7,17 +7,21 @@ from functools import partial
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.diagnoses import diagnosis_figures, with_main
 from sfra.report.figures_accuracy import accuracy_figure
 from sfra.report.figures_audit import audit_accuracy_figure
 from sfra.report.figures_heatmap import heatmap_figure
 from sfra.report.figures_probes import audit_acceptance_figure, audit_confusion_figure
-from sfra.report.figures_rows import Row
+from sfra.report.figures_rows import Row, where
+from sfra.report.figures_scales import sweep_figure
 from sfra.report.figures_scatter import scatter_figure
 from sfra.report.figures_sensitivity import sensitivity_figure
 from sfra.report.figures_sweep import audit_sweep_figure
+from sfra.report.figures_tradeoff import tradeoff_figure
 from sfra.report.figures_trajectory import audit_trajectory_figure
 from sfra.report.figures_violin import violin_figure
 from sfra.report.style import Chart, Style
+from sfra.scale import KAPPA
 
 BENCHMARK: Mapping[str, Callable[..., Any]] = {
     "accuracy": accuracy_figure,
@@ -40,11 +44,43 @@ AUDIT: Mapping[str, Callable[..., Any]] = {
 
 
 def benchmark_figures(
-    audits: Sequence[Row], *, scale: str = "canonical", rule: str = "source-free", style: Style | None = None
+    audits: Sequence[Row],
+    *,
+    trajectories: Sequence[Row] = (),
+    diagnoses: Sequence[Row] = (),
+    maps: Sequence[Row] = (),
+    scale: str = "canonical",
+    rule: str = "source-free",
+    style: Style | None = None,
 ) -> tuple[dict[str, Chart], dict[str, str]]:
-    """Draw every figure that the audits of one data set and backbone allow; name the others with their reason."""
-    calls = {name: partial(figure, audits, scale=scale, rule=rule, style=style) for name, figure in BENCHMARK.items()}
-    return _draw(calls)
+    """Draw every figure that the rows of one data set and backbone allow; name the others with their reason.
+
+    Args:
+        audits: Audit rows.
+        trajectories: Rows of :func:`sfra.report.figures_tradeoff.tradeoff_rows`.
+        diagnoses: Rows of :func:`sfra.report.diagnoses.read_diagnoses`.
+        maps: Rows of :func:`sfra.report.diagnoses.read_maps`.
+        scale: Scale of the audits.
+        rule: Selection rule.
+        style: Theme and size.
+    """
+    calls = {name: partial(figure, audits, scale=scale, rule=rule) for name, figure in BENCHMARK.items()}
+    calls["sensitivity"] = partial(sensitivity_figure, with_main(audits), scale=scale, rule=rule)
+    swept = _swept(audits, rule)
+    if swept:
+        calls["sweep"] = partial(sweep_figure, swept, canonical=KAPPA, subtitle=f"{where(audits)}. Rule {rule}.")
+    calls["tradeoff"] = partial(tradeoff_figure, trajectories, subtitle=f"{where(audits)}. Scale {scale}.")
+    of_diagnoses, missing = diagnosis_figures(diagnoses, maps)
+    drawn, left_out = _draw({name: partial(call, style=style) for name, call in (calls | of_diagnoses).items()})
+    return drawn, left_out | missing
+
+
+def _swept(audits: Sequence[Row], rule: str) -> list[Row]:
+    """Keep the main audits at every scale, if they swept the scales at all."""
+    wanted = ("main", "released", rule)
+    rows = [row for row in audits if (row.get("audit", "main"), row["variant"], row["rule"]) == wanted]
+    known = [row for row in rows if row.get("kappa") is not None]
+    return known if len({row["kappa"] for row in known}) > 2 else []
 
 
 def audit_figures(report: Mapping[str, Any], *, style: Style | None = None) -> tuple[dict[str, Chart], dict[str, str]]:

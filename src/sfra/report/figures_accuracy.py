@@ -79,7 +79,7 @@ def _draw(rows: Sequence[dict[str, Any]], single: Sequence[dict[str, Any]], styl
     order = list(dict.fromkeys(row["method"] for row in rows))
     step = 19 if style.size == "column" else 24
     y = alt.Y(
-        "method:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labelPadding=9, ticks=False)
+        "method:N", sort=order, title=None, scale=alt.Scale(domain=order), axis=alt.Axis(labelPadding=12, ticks=False)
     )
     axis = alt.Axis(format=".0%", values=[0, 0.25, 0.5, 0.75, 1], domain=False, ticks=False)
     x = alt.X("accuracy:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=axis, title="forget accuracy")
@@ -98,7 +98,7 @@ def _draw(rows: Sequence[dict[str, Any]], single: Sequence[dict[str, Any]], styl
                 scale=alt.Scale(**states, range=[colours.background, colours.background, colours.forget]),
                 title=None,
             ),
-            size=alt.Size("state:N", scale=alt.Scale(**states, range=[150, 75, 75]), title=None),
+            size=alt.Size("state:O", scale=alt.Scale(**states, type="ordinal", range=_sizes(style)), title=None),
             shape=alt.Shape("state:N", scale=alt.Scale(**states, range=["diamond", "circle", "circle"]), title=None),
             tooltip=["method:N", "state:N", alt.Tooltip("accuracy:Q", format=".1%"), "classes:Q"],
         )
@@ -110,6 +110,11 @@ def _draw(rows: Sequence[dict[str, Any]], single: Sequence[dict[str, Any]], styl
     )
     bars = alt.Chart(data(_spans(rows))).mark_rule(color=colours.forget, strokeWidth=2).encode(y=y, x=x, x2="end:Q")
     return alt.layer(bars, ticks, points).properties(width=style.width, height=alt.Step(step))
+
+
+def _sizes(style: Style) -> list[int]:
+    """Give the states their sizes: the mark of the original is seen around that of a model that came back wholly."""
+    return [330, 75, 75] if style.size == "page" else [230, 50, 50]
 
 
 def _spans(rows: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

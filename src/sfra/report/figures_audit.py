@@ -57,8 +57,17 @@ def headline(report: Mapping[str, Any]) -> Mapping[str, Any]:
 
 def reading_of(report: Mapping[str, Any]) -> str:
     """Say what was audited and how it is read."""
-    forget = "+".join(map(str, report["forget_classes"]))
-    return f"Forget class {forget}. Scale {report['scale']}; rule {report['rule']}; forget row: {report['variant']}."
+    return f"{forget_of(report)}. Scale {report['scale']}; rule {report['rule']}; forget row: {report['variant']}."
+
+
+def forget_of(report: Mapping[str, Any]) -> str:
+    """Name the forget classes.
+
+    >>> forget_of({"forget_classes": [7]}), forget_of({"forget_classes": [1, 6, 8]})
+    ('Forget class 7', 'Forget classes 1, 6 and 8')
+    """
+    *first, last = map(str, report["forget_classes"])
+    return f"Forget classes {', '.join(first)} and {last}" if first else f"Forget class {last}"
 
 
 def _draw_accuracy(rows: Sequence[dict[str, Any]], style: Style) -> Any:

@@ -17,7 +17,10 @@ MOST_NAMES = 20
 """Most retain classes whose names are written."""
 
 GROUPS = ("retain, real", "retain, probe", "forget, real", "forget, probe")
-"""What is told apart, in the order it is drawn."""
+"""What is told apart, in the order of the legend."""
+
+DRAWN = ("retain, probe", "retain, real", "forget, probe", "forget, real")
+"""The order in which it is drawn: what matters most lies on top."""
 
 
 def embedding_figure(
@@ -37,6 +40,7 @@ def embedding_figure(
             "there is nothing to draw: no embedded points", expected="rows with space, x, y, kind, label and name"
         )
     spaces = list(dict.fromkeys(str(row["space"]) for row in rows))
+    named = " and ".join(space.removesuffix("s") for space in spaces)
     side = style.width if style.size == "column" else min(style.width, (style.width + 130) // len(spaces))
     panels, shown = [], 0
     for space in spaces:
@@ -50,10 +54,10 @@ def embedding_figure(
     return finish(
         join(*panels, spacing=14),
         style,
-        title=f"Real samples and probes in {' and '.join(spaces)} space",
+        title=f"Real samples and probes in {named} space",
         subtitle=[subtitle, f"{note}t-SNE: distances within a neighbourhood mean something, axes do not."],
         description=f"Planar embedding of {kinds['real']} real samples and {kinds['probe']} probes in "
-        f"{' and '.join(spaces)} space; forget class {', '.join(map(str, forget))} stands out.",
+        f"{named} space; forget class {', '.join(map(str, forget))} stands out.",
     )
 
 
@@ -67,7 +71,10 @@ def group_of(row: Mapping[str, Any], forget: Sequence[int]) -> str:
 
 
 def class_rows(rows: Sequence[Mapping[str, Any]], forget: Sequence[int]) -> list[dict[str, Any]]:
-    """Find where each class lies: the median of its real samples; forget classes first, retain ones only if few."""
+    """Find where the names of classes go: amid their real samples, but above those of forget classes.
+
+    Forget classes come first, retain ones only if they are few.
+    """
     found: list[dict[str, Any]] = []
     classes = sorted({row["label"] for row in rows if row["kind"] == "real"})
     for label in sorted(classes, key=lambda label: label not in set(forget)):
@@ -75,15 +82,16 @@ def class_rows(rows: Sequence[Mapping[str, Any]], forget: Sequence[int]) -> list
         gone = label in set(forget)
         name = f"{mine[0]['name']} (forget)" if gone else str(mine[0]["name"])
         if gone or len(classes) <= MOST_NAMES:
-            found.append({"x": median(row["x"] for row in mine), "y": median(row["y"] for row in mine), "name": name})
+            high = max(row["y"] for row in mine) if gone else median(row["y"] for row in mine)
+            found.append({"x": median(row["x"] for row in mine), "y": high, "name": name, "above": gone})
     return found
 
 
 def _thin(rows: Sequence[Mapping[str, Any]], forget: set[int]) -> list[dict[str, Any]]:
-    """Keep every k-th point, retain first and forget last, so that the latter lie on top."""
+    """Keep every k-th point, in the order they are drawn."""
     step = -(-len(rows) // MOST_POINTS)
     kept = [dict(row) | {"group": group_of(row, sorted(forget))} for row in rows[::step]]
-    return sorted(kept, key=lambda row: GROUPS.index(row["group"]))
+    return sorted(kept, key=lambda row: DRAWN.index(row["group"]))
 
 
 def _panel(
@@ -99,7 +107,8 @@ def _panel(
         "x": alt.X("x:Q", scale=alt.Scale(domain=domains["x"], nice=False, zero=False), axis=None),
         "y": alt.Y("y:Q", scale=alt.Scale(domain=domains["y"], nice=False, zero=False), axis=None),
     }
-    pair = [colours.retain, colours.muted, colours.forget, colours.forget]
+    lines = [colours.retain, colours.muted, colours.ink, colours.forget]
+    fills = ["transparent", "transparent", colours.forget, colours.forget]
     groups = {"domain": list(GROUPS)}
     legend = alt.Legend(columns=2 if style.size == "column" else 4)
     points = (
@@ -107,9 +116,11 @@ def _panel(
         .mark_point(size=22, opacity=0.6, strokeWidth=0.9)
         .encode(
             **at,
-            stroke=alt.Stroke("group:N", scale=alt.Scale(**groups, range=pair), title=None, legend=legend),
+            stroke=alt.Stroke("group:N", scale=alt.Scale(**groups, range=lines), title=None, legend=legend),
             fill=alt.Fill(
-                "group:N", scale=alt.Scale(**groups, range=["transparent", "transparent", *pair[2:]]), title=None
+                "group:N",
+                scale=alt.Scale(**groups, range=fills),
+                title=None,
             ),
             shape=alt.Shape("group:N", scale=alt.Scale(**groups, range=["circle", "cross"] * 2), title=None),
             tooltip=["name:N", "group:N"],
@@ -118,7 +129,9 @@ def _panel(
     frame = alt.Chart(data([{}])).mark_rect(fillOpacity=0, stroke=colours.grid)
     names = _names(classes, domains, side, style)
     return alt.layer(frame, points, *names).properties(
-        width=side, height=side, title=alt.TitleParams(text=f"{space} space", fontSize=style.font_size, offset=2)
+        width=side,
+        height=side,
+        title=alt.TitleParams(text=f"{space.removesuffix('s')} space", fontSize=style.font_size, offset=2),
     )
 
 
@@ -130,7 +143,8 @@ def _names(
 
     def pixel(row: dict[str, Any]) -> Point:
         (left, right), (low, high) = domains["x"], domains["y"]
-        return (row["x"] - left) / (right - left) * side, (high - row["y"]) / (high - low) * side
+        up = style.font_size if row["above"] else 0
+        return (row["x"] - left) / (right - left) * side, (high - row["y"]) / (high - low) * side - up
 
     size = style.font_size + 1
     anchors = [pixel(row) for row in classes]

@@ -10,6 +10,7 @@ from sfra.report.figures_colour import blend, contrast
 from sfra.report.figures_rows import Row, caption, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish
 from sfra.tables.names import method_name
+from sfra.tables.table import MISSING
 
 TITLES = {"rs": "RS by method and forget class", "delta_rs": "ΔRS by method and forget class"}
 
@@ -102,7 +103,10 @@ def _draw(rows: Sequence[dict[str, Any]], style: Style) -> Any:
     base = alt.Chart(data(rows)).encode(
         y=alt.Y("method:N", sort=methods, scale=alt.Scale(domain=methods), title=None, axis=axis),
         x=alt.X(
-            "forget:N", sort=sets, title="forget class", axis=alt.Axis(**axis.to_dict(), orient="top", labelAngle=0)
+            "forget:N",
+            sort=sets,
+            title="forget class" if not any("+" in name for name in sets) else "forget classes",
+            axis=alt.Axis(**axis.to_dict(), orient="top", labelAngle=0),
         ),
         tooltip=["method:N", "forget:N", alt.Tooltip("score:Q", format=".3f")],
     )
@@ -111,4 +115,17 @@ def _draw(rows: Sequence[dict[str, Any]], style: Style) -> Any:
     )
     size = style.font_size if style.size == "page" else 8
     numbers = base.mark_text(fontSize=size).encode(text="text:N", color=alt.Color("ink:N", scale=None, legend=None))
-    return alt.layer(tiles, numbers).properties(width=alt.Step(cell), height=alt.Step(19 if size == 8 else 24))
+    missing = alt.Chart(data(_gaps(rows, methods, sets))).mark_text(fontSize=size, color=style.colours.muted)
+    gaps = missing.encode(y=base.encoding.y, x=base.encoding.x, text="text:N")
+    return alt.layer(tiles, numbers, gaps).properties(width=alt.Step(cell), height=alt.Step(19 if size == 8 else 24))
+
+
+def _gaps(rows: Sequence[dict[str, Any]], methods: Sequence[str], sets: Sequence[str]) -> list[dict[str, Any]]:
+    """List the cells for which there is no audit; they show a dash, not nothing."""
+    there = {(row["method"], row["forget"]) for row in rows}
+    return [
+        {"method": method, "forget": forget, "text": MISSING}
+        for method in methods
+        for forget in sets
+        if (method, forget) not in there
+    ]

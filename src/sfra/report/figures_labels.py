@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 Number = float | int
 Point = tuple[Number, Number]
@@ -12,6 +13,9 @@ Box = tuple[Number, Number, Number, Number]
 
 WIDE = 0.56
 """Mean width of a character of the font, in font sizes."""
+
+GAP = 2.5
+"""Free space at both ends of a label, in pixels."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,22 +32,26 @@ class Label:
 
 
 def spread_out(places: Sequence[Number], gap: Number, low: Number, high: Number) -> list[Number]:
-    """Move numbers apart, as little as a sweep can, until neighbours are a gap apart; they keep their order.
+    """Move numbers apart, as little as possible in squares, until neighbours are a gap apart; they keep their order.
+
+    Without the gaps this is isotonic regression, by pooling neighbours that are in each other's way.
 
     >>> spread_out([5.0, 5.0, 20.0], 4.0, 0.0, 30.0)
-    [5.0, 9.0, 20.0]
+    [3.0, 7.0, 20.0]
     """
     gap = min(gap, (high - low) / max(len(places) - 1, 1))
     order = sorted(range(len(places)), key=lambda i: (places[i], i))
+    pools: list[list[Number]] = []
+    for rank, i in enumerate(order):
+        pools.append([places[i] - rank * gap])
+        while len(pools) > 1 and fmean(pools[-2]) >= fmean(pools[-1]):
+            later = pools.pop()
+            pools[-1] += later
+    last = high - gap * (len(places) - 1)
+    free = [min(max(fmean(pool), low), last) for pool in pools for _ in pool]
     moved = list(places)
-    edge = low
-    for i in order:
-        moved[i] = max(moved[i], edge)
-        edge = moved[i] + gap
-    edge = high
-    for i in reversed(order):
-        moved[i] = min(moved[i], edge)
-        edge = moved[i] - gap
+    for rank, i in enumerate(order):
+        moved[i] = free[rank] + rank * gap
     return moved
 
 
@@ -103,7 +111,7 @@ def _around(font: Number, centred: bool) -> list[tuple[Number, Number, str]]:
 def _option(x: Number, y: Number, text: str, side: str, dx: Number, dy: Number, font: Number) -> tuple[Label, Box]:
     length = len(text) * font * WIDE
     left = x + dx - length * {"left": 0.0, "center": 0.5, "right": 1.0}[side]
-    box = (left, y + dy - font * 0.6, left + length, y + dy + font * 0.6)
+    box = (left - GAP, y + dy - font * 0.6, left + length + GAP, y + dy + font * 0.6)
     return Label(text=text, x=x + dx, y=y + dy, align=side, far=abs(dy) > 1.2 * font or abs(dx) > 10), box
 
 

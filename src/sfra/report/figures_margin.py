@@ -173,8 +173,13 @@ def _draw_pairs(rows: Sequence[dict[str, Any]], style: Style) -> Any:
     pad = 0.04 * (high - low or 1.0)
     domain = [low - pad, high + pad]
     axis = alt.Axis(tickCount=5, domain=False, ticks=False)
-    x = alt.X("approximate:Q", scale=alt.Scale(domain=domain, nice=False), axis=axis, title="approximate (alignment)")
-    y = alt.Y("exact:Q", scale=alt.Scale(domain=domain, nice=False), axis=axis, title="exact")
+    x = alt.X(
+        "approximate:Q",
+        scale=alt.Scale(domain=domain, nice=False),
+        axis=axis,
+        title="approximate change by alignment / learning rate",
+    )
+    y = alt.Y("exact:Q", scale=alt.Scale(domain=domain, nice=False), axis=axis, title="exact change / learning rate")
     diagonal = [{"approximate": end, "exact": end} for end in domain]
     side = min(style.width, 330)
     return alt.layer(

@@ -155,7 +155,7 @@ def _draw_bars(rows: Sequence[dict[str, Any]], style: Style) -> Any:
     fill, stroke = _kinds(rows, style)
     axis = alt.Axis(format=".0%", tickCount=5, domain=False, ticks=False)
     x = alt.X("share:Q", axis=axis, title="share of draws", scale=alt.Scale(zero=True))
-    y = alt.Y("name:N", sort=[row["name"] for row in rows], title=None, axis=alt.Axis(domain=False, ticks=False))
+    y = alt.Y("name:N", sort=[row["name"] for row in rows], title="class", axis=alt.Axis(domain=False, ticks=False))
     bars = alt.Chart(data(rows)).mark_bar(size=11, strokeWidth=1.2)
     tooltip = ["name:N", "kind:N", alt.Tooltip("share:Q", format=".2%")]
     equal = alt.Chart(data([{"share": 1 / len(rows)}])).mark_rule(color=colours.ink, strokeDash=[4, 3])

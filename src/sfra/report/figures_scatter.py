@@ -9,17 +9,21 @@ from typing import Any
 
 from sfra.errors import InputError
 from sfra.report.figures_heatmap import signed
+from sfra.report.figures_key import key
 from sfra.report.figures_labels import Label, Number, Point, place_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
 from sfra.tables.names import method_name
 
+MOST_NAMES = 5
+"""Most methods whose names are written inside a figure of one column; the names of more stand beside it."""
+
 
 def scatter_figure(
     audits: Sequence[Row], *, scale: str = "canonical", rule: str = "source-free", style: Style | None = None
 ) -> Chart:
-    """Draw ΔRS against RS: faint marks are forget sets, the strong one the mean of a method, named beside it.
+    """Draw ΔRS against RS: small marks are forget sets, the large one the mean of a method, named beside it.
 
     The lines are ΔRS = 0, the retrained reference, and RS = 0.5. High RS at ΔRS near 0 is generic relearnability.
     """
@@ -33,7 +37,7 @@ def scatter_figure(
         title="ΔRS against RS",
         subtitle=[
             *caption(audits, scale, rule),
-            f"Faint: each of {classes(found)}; strong: mean of the method.",
+            f"Small marks: each of {classes(found)}; large: mean. ΔRS = 0: as the retrained reference.",
         ],
         description=f"ΔRS against RS of {len(means)} methods over {classes(found)}. Mean ΔRS ranges "
         f"{extremes({row['key']: row['delta_rs'] for row in means})}; {generic} of {len(points)} points "
@@ -67,7 +71,9 @@ def scatter_rows(audits: Sequence[Row], *, scale: str, rule: str) -> tuple[list[
 
 def _draw(points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], style: Style) -> Any:
     alt, colours = altair(), style.colours
-    width, height = style.width, round(style.width * 0.78)
+    crowded = style.size == "column" and len(means) > MOST_NAMES
+    width = style.narrow if crowded else style.width
+    height = width if style.size == "column" else round(style.width * 0.78)
     low = min(-0.2, math.floor(10 * min(row["delta_rs"] for row in points)) / 10)
     high = max(0.2, math.ceil(10 * max(row["delta_rs"] for row in points)) / 10)
     colour, shape, _ = look(means, style)
@@ -87,13 +93,19 @@ def _draw(points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], sty
     )
     strong = (
         alt.Chart(data(means))
-        .mark_point(filled=True, size=110, opacity=1, stroke=colours.background, strokeWidth=0.8)
+        .mark_point(
+            filled=True, size=110 if style.size == "page" else 80, opacity=1, stroke=colours.background, strokeWidth=0.8
+        )
         .encode(x=x, y=y, color=colour, shape=shape, tooltip=_tooltip("sets:Q"))
     )
 
     def pixel(row: dict[str, Any]) -> Point:
         return row["rs"] * width, (high - row["delta_rs"]) / (high - low) * height
 
+    if crowded:
+        return alt.layer(*lines, faint, strong, *_beside(means, (colour, shape), style, width, height)).properties(
+            width=width, height=height
+        )
     labels = place_labels(
         [pixel(row) for row in means],
         [row["method"] for row in means],
@@ -102,8 +114,17 @@ def _draw(points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], sty
         height=height,
         font=style.font_size,
     )
-    written = _labels(means, labels, [pixel(row) for row in means], colour, style)
+    written = named(means, labels, [pixel(row) for row in means], colour, style)
     return alt.layer(*lines, faint, *written, strong).properties(width=width, height=height)
+
+
+def _beside(
+    means: Sequence[dict[str, Any]], look: tuple[Any, Any], style: Style, width: Number, height: Number
+) -> list[Any]:
+    """Name the methods beside the plot, the highest ΔRS first."""
+    names = [row["method"] for row in sorted(means, key=lambda row: -row["delta_rs"])]
+    step = min(style.font_size + 5.0, height / len(names))
+    return key(names, [step * (i + 0.5) for i in range(len(names))], look, style, x=width)
 
 
 def _along(width: Number, height: Number, low: Number, high: Number) -> list[Point]:
@@ -117,7 +138,7 @@ def _tooltip(last: str) -> list[Any]:
     return ["method:N", last, alt.Tooltip("rs:Q", format=".3f"), alt.Tooltip("delta_rs:Q", format="+.3f")]
 
 
-def _labels(
+def named(
     means: Sequence[dict[str, Any]],
     labels: Sequence[Label],
     pixels: Sequence[Point],
@@ -137,10 +158,12 @@ def _labels(
         .mark_rule(strokeWidth=0.7, opacity=0.8)
         .encode(**at, x2="to_x:Q", y2="to_y:Q", color=colour)
     )
+    halo = {"stroke": style.colours.background, "strokeWidth": 3, "strokeOpacity": 0.85}
     texts = [
         alt.Chart(data(chosen))
-        .mark_text(align=side, baseline="middle", fontSize=style.font_size)
+        .mark_text(align=side, baseline="middle", fontSize=style.font_size, **around)
         .encode(**at, text="method:N", color=colour)
+        for around in (halo, {})
         for side in ("left", "right")
         if (chosen := [row for row in rows if row["align"] == side])
     ]

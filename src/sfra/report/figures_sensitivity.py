@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
 from sfra.errors import InputError
-from sfra.report.figures_labels import Number, spread_out
+from sfra.report.figures_key import end_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, in_order, one_setting
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
@@ -36,14 +36,14 @@ def sensitivity_figure(
         )
     alone = len(shown) == 1 or style.size == "column"
     panels = [
-        _panel(name, rows, style, style.width if alone else style.width // 2 - 50) for name, rows in shown.items()
+        _panel(name, rows, style, style.narrow if alone else style.width // 2 - 55) for name, rows in shown.items()
     ]
     join = altair().vconcat if style.size == "column" else altair().hconcat
     return finish(
         join(*panels, spacing=16),
         style,
         title=f"RS against {' and '.join(shown)}",
-        subtitle=[*caption(audits, scale, rule), "Mean ± standard deviation over models, or over audit seeds of one."],
+        subtitle=[*caption(audits, scale, rule), _meaning(shown)],
         description=" ".join(_sentence(name, rows) for name, rows in shown.items()),
     )
 
@@ -86,7 +86,7 @@ def _panel(name: str, rows: Sequence[dict[str, Any]], style: Style, width: int) 
         base.mark_point(filled=True, size=45, opacity=1).encode(
             y=y, shape=shape, tooltip=["method:N", "size:Q", *numbers, "audits:Q"]
         ),
-        end_labels(rows, "size", "rs", colour, style, height=height),
+        *end_labels(rows, "size", "rs", (colour, shape), style, width=width, height=height),
     ).properties(width=width, height=height)
 
 
@@ -98,19 +98,10 @@ def _side_by_side(rows: Sequence[dict[str, Any]], sizes: Sequence[int]) -> list[
     return [row | {"at": row["size"] * shift[row["key"]]} for row in rows]
 
 
-def end_labels(
-    rows: Sequence[dict[str, Any]], along: str, value: str, colour: Any, style: Style, *, height: Number
-) -> Any:
-    """Write the name of each method where its line ends, moved apart where lines end together; values are in [0, 1]."""
-    alt = altair()
-    ends = {row["method"]: row for row in sorted(rows, key=lambda row: row[along])}
-    places = spread_out([(1 - row[value]) * height for row in ends.values()], style.font_size + 1.0, 0.0, height)
-    moved = [{"method": name, "at": place} for name, place in zip(ends, places, strict=True)]
-    return (
-        alt.Chart(data(moved))
-        .mark_text(align="left", baseline="middle", dx=7, fontSize=style.font_size)
-        .encode(x=alt.value("width"), y=alt.Y("at:Q", scale=None, axis=None), text="method:N", color=colour)
-    )
+def _meaning(shown: Mapping[str, Sequence[Row]]) -> str:
+    """Say what the marks are, and the bars if there are any."""
+    barred = any(row["std"] for rows in shown.values() for row in rows)
+    return "Mean ± standard deviation over models, or over audit seeds of one." if barred else "One model each."
 
 
 def _sentence(name: str, rows: Sequence[dict[str, Any]]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.figures_audit import forget_of
 from sfra.report.figures_labels import spread_out
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
 
@@ -25,7 +26,7 @@ def audit_sweep_figure(report: Mapping[str, Any], *, style: Style | None = None)
         _draw_sweep(rows, report["settings"].get("kappa"), style),
         style,
         title="RS over scales",
-        subtitle=[f"Forget class {'+'.join(map(str, report['forget_classes']))}; rule source-free.{area}"],
+        subtitle=[f"{forget_of(report)}. Rule source-free.{area}"],
         description=f"RS of the model over {len(kappas)} scales from κ = {min(kappas):.2f} to {max(kappas):.2f}, "
         f"at most {sweep['best_rs']:.2f}.{area}",
     )

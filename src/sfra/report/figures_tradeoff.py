@@ -7,14 +7,17 @@ from statistics import fmean, stdev
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.figures_key import end_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import in_order
-from sfra.report.figures_sensitivity import end_labels
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
 from sfra.tables.names import method_name
 
 LARGEST_LOSS = 0.10
 """Largest loss of retain accuracy that is drawn; beyond it relearning counts as degenerate."""
+
+FEW = 4
+"""Most methods whose bands can be told apart."""
 
 STEPS = 41
 """Places along the axis at which the curves are averaged."""
@@ -84,13 +87,14 @@ def tradeoff_figure(rows: Sequence[Mapping[str, Any]], *, subtitle: str = "", st
     curves = tradeoff_curves(rows)
     at = {row["key"]: row["rs"] for row in curves if abs(row["change"] + 0.02) < 1e-9}
     best = max(at, key=lambda name: at[name])
+    spread = " ± standard deviation" if len(at) <= FEW else ""
     return finish(
         _draw(curves, style),
         style,
         title="RS against the change of retain accuracy",
         subtitle=[
             subtitle,
-            "Best RS of an epoch that changes retain accuracy by no less than x; mean ± std over runs.",
+            f"Best RS of epochs that lose no more retain accuracy than x; mean{spread} over classes and seeds.",
         ],
         description=f"Best RS within a loss of retain accuracy, for {len(at)} methods. At a loss of at most 2 points "
         f"the mean RS is highest for {method_name(best)}, {at[best]:.2f}, and lowest {min(at.values()):.2f}.",
@@ -137,7 +141,7 @@ def _marked(curves: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _draw(curves: Sequence[dict[str, Any]], style: Style) -> Any:
     alt = altair()
-    width, height = style.width - (20 if style.size == "page" else 0), 170 if style.size == "column" else 290
+    width, height = style.narrow, 190 if style.size == "column" else 290
     colour, shape, dash = look(curves, style)
     sign = "datum.value == 0 ? '0' : '−' + format(100 * datum.value, '.0f')"
     axis = alt.Axis(labelExpr=sign, values=[0, 0.02, 0.04, 0.06, 0.08, 0.1], domain=False, ticks=False)
@@ -145,12 +149,12 @@ def _draw(curves: Sequence[dict[str, Any]], style: Style) -> Any:
         "lost:Q",
         scale=alt.Scale(domain=[0, LARGEST_LOSS], nice=False),
         axis=axis,
-        title="change of retain accuracy (points)",
+        title="change of retain accuracy (percentage points)",
     )
     y = alt.Y("rs:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=score_axis(), title="RS")
     base = alt.Chart(data(curves)).encode(x=x, color=colour)
     marked = alt.Chart(data(_marked(curves))).encode(x=x, color=colour)
-    few = len({row["key"] for row in curves}) <= 4
+    few = len({row["key"] for row in curves}) <= FEW
     low = alt.Y("low:Q", scale=alt.Scale(domain=[0, 1], nice=False), axis=score_axis(), title="RS")
     band = base.mark_area(opacity=0.15, interpolate="step-after").encode(y=low, y2="high:Q")
     return alt.layer(
@@ -161,5 +165,5 @@ def _draw(curves: Sequence[dict[str, Any]], style: Style) -> Any:
             shape=shape,
             tooltip=["method:N", *(alt.Tooltip(f"{n}:Q", format=".3f") for n in ("change", "rs", "std")), "runs:Q"],
         ),
-        end_labels(curves, "lost", "rs", colour, style, height=height),
+        *end_labels(curves, "lost", "rs", (colour, shape), style, width=width, height=height),
     ).properties(width=width, height=height)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import permutations, product
 from typing import Any
 
 from sfra.report.figures_audit import headline, reading_of
-from sfra.report.figures_labels import spread_out
+from sfra.report.figures_labels import WIDE, spread_out
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
 
 RULES = ("source-free", "validation", "worst-case")
@@ -97,24 +98,48 @@ def _draw_trajectory(rows: Sequence[dict[str, Any]], chosen: Sequence[dict[str, 
 def _rules(chosen: Sequence[dict[str, Any]], x: Any, y: Any, last: int, style: Style) -> list[Any]:
     """Mark the chosen epochs: a line and a dot on RS, named above the plot, one line of text for each."""
     alt, colours = altair(), style.colours
-    rows = [
-        row
-        | {"value": row["rs"], "at": -8.0 - i * (style.font_size + 2)}
-        | {"side": "right" if 2 * row["epoch"] > last else "left"}
-        | {"text": f"{row['rule']}: epoch {row['epoch']}, RS {row['rs']:.2f}"}
-        for i, row in enumerate(sorted(chosen, key=lambda row: abs(2 * row["epoch"] - last)))
-    ]
+    rows = rule_labels(chosen, last, style)
     base = alt.Chart(data(rows)).encode(x=x)
     names = [
         alt.Chart(data(mine))
-        .mark_text(align=side, baseline="middle", dx=3 if side == "left" else -3, fontSize=style.font_size, **halo)
+        .mark_text(align=side, baseline="middle", dx=3 if side == "left" else -3, fontSize=style.font_size)
         .encode(x=x, y=alt.Y("at:Q", scale=None, axis=None), text="text:N", color=alt.value(colours.ink))
         for side in ("left", "right")
         if (mine := [row for row in rows if row["side"] == side])
-        for halo in ({"stroke": colours.background, "strokeWidth": 4}, {})
     ]
     lines = base.mark_rule(color=colours.muted, strokeWidth=1).encode(
         y=alt.Y("at:Q", scale=None, axis=None), y2=alt.value("height")
     )
     dots = base.mark_point(filled=True, size=70, opacity=1, color=colours.ink).encode(y=y)
     return [lines, dots, *names]
+
+
+def rule_labels(chosen: Sequence[Mapping[str, Any]], last: int, style: Style) -> list[dict[str, Any]]:
+    """Place the names of the rules above the plot, each beside its line, so that no line runs through a name.
+
+    Of all orders and sides, of which a few rules have few, the one in which least is crossed and least sticks out.
+    """
+    rows = [
+        {**row, "value": row["rs"], "text": f"{row['rule']}: epoch {row['epoch']}, RS {row['rs']:.2f}"}
+        | {"place": style.width * row["epoch"] / last}
+        for row in chosen
+    ]
+    options = [
+        [row | {"side": side, "at": -11.0 - i * (style.font_size + 2)} for i, (row, side) in enumerate(pairs)]
+        for order in permutations(rows)
+        for sides in product(("left", "right"), repeat=len(rows))
+        for pairs in [list(zip(order, sides, strict=True))]
+    ]
+    return min(options, key=lambda option: _disorder(option, style))
+
+
+def _disorder(rows: Sequence[Mapping[str, Any]], style: Style) -> float:
+    """Weigh names that are crossed by the line of another rule, names that stick out, and names on the left."""
+    cost = 0.0
+    for row in rows:
+        length = len(row["text"]) * style.font_size * WIDE
+        left = row["place"] - (length if row["side"] == "right" else 0)
+        crossing = (other for other in rows if other["at"] < row["at"])
+        cost += 1000 * sum(left < other["place"] < left + length for other in crossing)
+        cost += max(0.0, -30 - left, left + length - style.width) + (row["side"] == "right")
+    return cost

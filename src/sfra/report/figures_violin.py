@@ -28,7 +28,7 @@ def violin_figure(
 ) -> Chart:
     """Draw how RS spreads over single forget classes, method by method.
 
-    A dot is a class, the bar the middle half, the stroke across it the median. With five or more classes whose RS
+    A mark is a class, the bar the middle half, the stroke across it the median. With five or more classes whose RS
     differ, a violin shows their density; all violins have the same greatest width.
     """
     style = style or Style()
@@ -52,7 +52,7 @@ def violin_figure(
         title="RS over forget classes",
         subtitle=[
             *caption(audits, scale, rule),
-            f"Dot: one of {classes(found)}; bar: middle half; stroke: median{'; shape: density' if outlines else ''}.",
+            f"Mark: one of {classes(found)}; bar: middle half; stroke: median{'; shape: density' if outlines else ''}.",
         ],
         description=f"Relearning score RS of {len(names)} methods over {classes(found)}. The median ranges "
         f"{extremes({row['key']: row['median'] for row in summary})}.",

@@ -87,21 +87,34 @@ def audit_page(audit: Audit, *, date: str, label: str | None = None) -> str:
     )
 
 
-def overview_page(audits: Sequence[tuple[str, Audit]], *, date: str, title: str = "Audits") -> str:
+def overview_page(
+    audits: Sequence[tuple[str, Audit]],
+    *,
+    date: str,
+    title: str = "Audits",
+    lead: str = "",
+    about: Mapping[str, str] | None = None,
+) -> str:
     """Make the page of several audits: a table of all, and each in detail.
 
     Args:
         audits: Name and content of each ``audit.json``.
         date: What the page gives as its date.
         title: Heading of the page.
+        lead: What the page is about, in a sentence or two below the heading.
+        about: By name, what was audited, in a few words.
     """
-    views = [checked_view(audit, key=f"audit-{i}", label=name) for i, (name, audit) in enumerate(audits)]
+    views = [
+        checked_view(audit, key=f"audit-{i}", label=name, about=(about or {}).get(name, ""))
+        for i, (name, audit) in enumerate(audits)
+    ]
     return make_page(
         "overview.html.j2",
         title=title,
         date=date,
         data={"audits": data_of(views)},
         views=views,
+        lead=lead,
         codes=codes_of(views),
     )
 
@@ -128,10 +141,12 @@ def make_page(
     )
 
 
-def checked_view(audit: Audit, *, key: str, label: str, template: str = "details.html.j2") -> dict[str, Any]:
+def checked_view(
+    audit: Audit, *, key: str, label: str, about: str = "", template: str = "details.html.j2"
+) -> dict[str, Any]:
     """Arrange and render an audit, or say that its content is not what its schema promises: it may be a stranger's."""
     try:
-        view = audit_view(audit, key=key, label=label)
+        view = audit_view(audit, key=key, label=label) | {"about": about}
         embed_json(audit_data(audit))
         return view | {"html": render_part(template, view=view)}
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as problem:

@@ -10,15 +10,18 @@ from typing import Any
 
 from sfra.bench.grid import open_store
 from sfra.bench.report import READINGS, BenchReport, make_report
+from sfra.bench.rows import join
 from sfra.errors import InputError
 from sfra.report import vega
-from sfra.report.export import Exported, export_all, read_trajectories
+from sfra.report.diagnoses import read_diagnoses, read_maps
+from sfra.report.export import export_bench as export_bench
 from sfra.report.figures_accuracy import accuracy_figure
 from sfra.report.figures_scatter import scatter_figure
 from sfra.report.figures_tradeoff import tradeoff_figure, tradeoff_rows
 from sfra.report.figures_violin import violin_figure
 from sfra.report.page import Audit, checked_view, codes_of, data_of, make_page, read_audit
 from sfra.report.page_audit import flat
+from sfra.report.page_diagnostics import LABELS, diagnostics_part
 from sfra.report.page_map import heat_css, heat_map
 from sfra.tables.names import backbone_name, dataset_name, forget_name, forget_of, method_name, method_rank
 
@@ -59,19 +62,43 @@ def bench_page(protocols: Sequence[str | Path], store: str | Path, *, date: str)
             got=store,
             do=f"sfra bench run {protocols[0]} --store {store}",
         )
-    opened = open_store(store)
-    return page_of_reports(reports, {key: read_audit(opened.folder(key)) for key in cells}, date=date)
+    opened, rows = open_store(store), join([report.rows for report in reports])
+    scale, _ = default_reading(main_rows(rows.audits))
+    return page_of_reports(
+        reports,
+        {key: read_audit(opened.folder(key)) for key in cells},
+        date=date,
+        diagnoses=read_diagnoses(rows, opened, scale=scale),
+        embeddings=read_maps(rows, opened),
+    )
 
 
-def page_of_reports(reports: Sequence[BenchReport], audits: Mapping[str, Audit], *, date: str) -> str:
-    """Make the page of benchmarks from their rows and, by cell, the content of their ``audit.json`` files."""
-    rows = [row for report in reports for row in main_rows(report.rows.audits)]
+def page_of_reports(
+    reports: Sequence[BenchReport],
+    audits: Mapping[str, Audit],
+    *,
+    date: str,
+    diagnoses: Sequence[Row] = (),
+    embeddings: Sequence[Row] = (),
+) -> str:
+    """Make the page of benchmarks from their rows and, by cell, the content of their ``audit.json`` files.
+
+    Args:
+        reports: Benchmarks; what they have in common is shown once.
+        audits: Content of each audit, by cell.
+        date: What the page gives as its date.
+        diagnoses: What :func:`sfra.report.diagnoses.read_diagnoses` found.
+        embeddings: What :func:`sfra.report.diagnoses.read_maps` found.
+    """
+    joined = join([report.rows for report in reports])
+    rows = main_rows(joined.audits)
     places = sorted({(row["dataset"], row["backbone"]) for row in rows})
     several = len(places) > 1
     views = [_view(row, audits[row["cell"]], several=several) for row in _one_per_cell(rows)]
     scale, rule = default_reading(rows)
     drawn = [_figures(_of(rows, place), audits, scale, rule) for place in places]
-    figures = {f"{i}-{name}": figure for i, made in enumerate(drawn) for name, figure in made.items()}
+    why = diagnostics_part(joined, diagnoses, embeddings, scale=scale, rule=rule)
+    figures = {f"{i}-{name}": figure for i, made in enumerate(drawn) for name, figure in made.items()} | why.figures
     return make_page(
         "bench.html.j2",
         title=" and ".join(f"Benchmark {report.protocol.name}" for report in reports),
@@ -95,20 +122,9 @@ def page_of_reports(reports: Sequence[BenchReport], audits: Mapping[str, Audit],
             for i, place in enumerate(places)
         ],
         captions={key: figure["caption"] for key, figure in figures.items()},
+        diagnostics=why.html,
         heat_css=heat_css(),
     )
-
-
-def export_bench(protocols: Sequence[str | Path], store: str | Path, folder: Path, format: str) -> Exported:
-    """Write every figure of benchmarks into a folder."""
-    out = Exported()
-    for protocol in protocols:
-        rows = make_report(protocol, store).rows
-        curves = read_trajectories(rows, open_store(store))
-        one = export_all(rows, folder, format, trajectories=curves)
-        out.written.extend(one.written)
-        out.left_out.update(one.left_out)
-    return out
 
 
 def main_rows(audits: Sequence[Row]) -> list[Row]:
@@ -219,6 +235,6 @@ def _about(report: BenchReport) -> dict[str, Any]:
         "description": report.protocol.description,
         "missing": report.rows.missing,
         "failures": report.rows.failures,
-        "tables": [table.to_dict() for table in report.tables if table.label != "failures"],
+        "tables": [table.to_dict() for table in report.tables if table.label not in ("failures", *LABELS)],
         "settings": list(flat(vega.rounded(asdict(report.protocol)))),
     }

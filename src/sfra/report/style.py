@@ -17,7 +17,7 @@ from sfra.errors import MissingPackageError
 if TYPE_CHECKING:
     import altair as alt
 
-    Chart: TypeAlias = alt.LayerChart | alt.HConcatChart | alt.VConcatChart
+    Chart: TypeAlias = alt.LayerChart | alt.ConcatChart | alt.HConcatChart | alt.VConcatChart
 else:
     Chart = Any
 
@@ -92,6 +92,11 @@ class Style:
         return 215 if self.size == "column" else 460
 
     @property
+    def narrow(self) -> int:
+        """Width of a plotting area that has names of methods beside it."""
+        return 195 if self.size == "column" else 440
+
+    @property
     def font_size(self) -> int:
         """Size of ordinary text."""
         return 9 if self.size == "column" else 11
@@ -128,7 +133,7 @@ def finish(chart: Any, style: Style, *, title: str, subtitle: str | Sequence[str
     """Give a chart its title, its text alternative and the look of all figures."""
     alt, colours, size = altair(), style.colours, style.font_size
     lines = [subtitle] if isinstance(subtitle, str) else list(subtitle)
-    broken = [part for line in lines for part in wrap(line, 66 if style.size == "column" else 100)]
+    broken = [part for line in lines for part in wrap(line, 72 if style.size == "column" else 100)]
     heading = alt.TitleParams(text=title, subtitle=broken)
     finished: Chart = (
         chart.properties(title=heading, description=description, background=colours.background, padding=8)

@@ -3,9 +3,11 @@
 from sfra.tables.ablations import distributions_table, missing_row_table, scores_table, support_table
 from sfra.tables.costs import failures_table, probe_cost_table, settings_table
 from sfra.tables.csv_file import to_csv
+from sfra.tables.diagnoses import alignment_table, confidence_table, margin_table
 from sfra.tables.latex import to_latex
 from sfra.tables.markdown import to_markdown
 from sfra.tables.results import multi_class_table, per_class_table, summary_table, unlearning_quality_table
+from sfra.tables.sensitivity import sensitivity_table
 from sfra.tables.table import MISSING, Column, Table
 from sfra.tables.write import write_tables
 
@@ -13,13 +15,17 @@ __all__ = [
     "MISSING",
     "Column",
     "Table",
+    "alignment_table",
+    "confidence_table",
     "distributions_table",
     "failures_table",
+    "margin_table",
     "missing_row_table",
     "multi_class_table",
     "per_class_table",
     "probe_cost_table",
     "scores_table",
+    "sensitivity_table",
     "settings_table",
     "summary_table",
     "support_table",

@@ -100,8 +100,8 @@ def _factor_table(
         *(
             DATASET,
             BACKBONE,
-            Column(names=("n",), heading="N", fold=True),
-            Column(names=("m",), heading="M", fold=True),
+            Column(names=("n",), heading="N", fold=True, title="N = {}"),
+            Column(names=("m",), heading="M", fold=True, title="M = {}"),
         ),
         *(METHOD, heading),
         *(_class_column("+".join(map(str, forget))) for forget in forgets),

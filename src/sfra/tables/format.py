@@ -28,6 +28,15 @@ def score(value: Number | None) -> str | None:
     return None if _is_missing(value) else f"{value:z.2f}"
 
 
+def fine(value: Number | None) -> str | None:
+    """Write a confidence or another small difference with three decimals, never as minus zero.
+
+    >>> fine(0.9744), fine(-0.0001)
+    ('0.974', '0.000')
+    """
+    return None if _is_missing(value) else f"{value:z.3f}"
+
+
 def count(value: Number | None) -> str | None:
     """Write a whole number."""
     return None if _is_missing(value) else f"{value:.0f}"

@@ -92,8 +92,8 @@ def multi_class_table(
     """List every set of two or more forget classes."""
     stages = [s for s in _stages(audits, pra, probes, scale, rule, pra_variant) if len(s.forget) > 1]
     stages.sort(key=lambda s: (*place(s.dataset, s.backbone), len(s.forget), s.forget, s.rank))
-    number = Column(names=("num_forget",), heading="Classes", fold=True)
-    classes = Column(names=("forget_classes",), heading="Forget classes", numeric=False, fold=True)
+    number = Column(names=("num_forget",), heading="Classes", fold=True, title="")
+    classes = Column(names=("forget_classes",), heading="Forget classes", numeric=False, fold=True, title="classes {}")
     notes = (reading(scale, rule), *_averaging(pra, pra_variant))
     return Table(
         title="Several classes forgotten at once",
@@ -111,7 +111,12 @@ def unlearning_quality_table(audits: Sequence[Row], *, scale: str, rule: str) ->
         groups.setdefault((row["dataset"], row["backbone"], len(forget_of(row)), row["method"]), []).append(row)
     ordered = sorted(groups, key=lambda key: (*place(key[0], key[1]), key[2], method_rank(key[3])))
     columns = (
-        *(DATASET, BACKBONE, Column(names=("num_forget",), heading="Classes at once", fold=True), METHOD),
+        *(
+            DATASET,
+            BACKBONE,
+            Column(names=("num_forget",), heading="Classes at once", fold=True, title="classes forgotten at once: {}"),
+            METHOD,
+        ),
         Column(names=("retain_acc_original",), heading="Original retain (%)"),
         *(RETAIN_SPREAD, FORGET_RANGE),
         Column(names=("aus",), heading="AUS"),

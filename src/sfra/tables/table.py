@@ -36,6 +36,8 @@ class Column:
     """Set flush right."""
     fold: bool = False
     """Where all rows agree, a reader sees it once, in the title."""
+    title: str | None = None
+    """How a title says a folded figure, with ``{}`` for it; empty: not at all; None: a word, or heading and number."""
     wide: bool = False
     """Holds running text, which is broken into lines."""
     words: tuple[tuple[str, str], ...] = ()
@@ -45,6 +47,15 @@ class Column:
         expected = {"plain": 1, "spread": 2, "triple": 3}[self.style]
         if len(self.names) != expected:
             raise InputError(f"a column of style {self.style} needs other names", expected=expected, got=self.names)
+
+    def said(self, text: str) -> str:
+        """Say the text of a cell in a title; a word speaks for itself, a number needs its heading.
+
+        >>> Column(names=("n",), heading="N").said("500"), Column(names=("n",), heading="N", title="N = {}").said("500")
+        ('N 500', 'N = 500')
+        """
+        form = ("{}" if not self.numeric else f"{self.heading} {{}}") if self.title is None else self.title
+        return form.replace("{}", text)
 
     def text(self, cell: Cell) -> str:
         """Write a cell for a reader."""
@@ -108,7 +119,8 @@ class Table:
         texts = [tuple(c.text(cell) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows]
         folded = [i for i, c in enumerate(self.columns) if c.fold and len({row[i] for row in texts}) == 1]
         shown = [i for i in range(len(self.columns)) if i not in folded]
-        named = [_name(self.columns[i], texts[0][i]) for i in folded if texts[0][i] != MISSING]
+        named = [self.columns[i].said(texts[0][i]) for i in folded if texts[0][i] != MISSING]
+        named = [part for part in named if part]
         return Display(
             title=f"{self.title} ({', '.join(named)})" if named else self.title,
             headings=tuple(self.columns[i].heading for i in shown),
@@ -126,8 +138,3 @@ class Table:
             "rows": [list(row) for row in shown.rows],
             "notes": list(self.notes),
         }
-
-
-def _name(column: Column, text: str) -> str:
-    """Say a folded figure; a word speaks for itself, a number needs its heading."""
-    return f"{column.heading} {text}" if column.numeric else text

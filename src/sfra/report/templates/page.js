@@ -246,6 +246,7 @@
   };
   const known = (rows, name) => rows.map(row => row[name]).filter(value => value !== null);
   const largest = values => (values.length ? Math.max(...values) : null);
+  const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   const share = value => (value === null ? MISSING : `${number(100 * value, 1)} %`);
   const boardRow = rows => {
     const line = make("tr");
@@ -266,7 +267,7 @@
     const groups = grouped(chosen(), row => `${row.method}|${row.dataset}|${row.backbone}`);
     board.tBodies[0].replaceChildren(...[...groups.values()].map(boardRow));
     resort(board);
-    document.getElementById("board-count").textContent = `${groups.size} methods, ${chosen().length} audits`;
+    document.getElementById("board-count").textContent = `${count(new Set(chosen().map(row => row.method)).size, "method")}, ${count(chosen().length, "audit")}`;
     showPair();
   };
   const showPair = () => {
@@ -331,7 +332,15 @@
   });
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", redraw);
   addEventListener("hashchange", openTarget);
-  addEventListener("beforeprint", () => all("details").forEach(details => { details.open = true; }));
+  const closed = new Set();
+  addEventListener("beforeprint", () => all("details:not([open])").forEach(details => {
+    closed.add(details);
+    details.open = true;
+  }));
+  addEventListener("afterprint", () => {
+    closed.forEach(details => { details.open = false; });
+    closed.clear();
+  });
   all("details").forEach(details => details.addEventListener("toggle", drawMissing));
   showTheme();
   all("table.sortable").forEach(sortable);

@@ -1,0 +1,138 @@
+"""Compute the published experiments on a GPU, in as many sittings as it takes, and take the results home.
+
+    python benchmarks/reproduce.py run --store STORE --device cuda --workers 12     # goes on where it stopped
+    python benchmarks/reproduce.py pack --store STORE --out results.tar.gz          # megabytes, without the models
+    python benchmarks/reproduce.py unpack results.tar.gz --store STORE              # on another machine
+
+All protocols are one grid, so that the GPU is never idle between them. Where NVIDIA's multi-process service is
+installed it is started: several networks then train side by side on one GPU, a third faster than one by one.
+Goals are finished in turn, class by class, so that a sitting may end at any time; only the cells that were being
+computed are lost. ``--first`` computes only the originals; ``--only NAME=VALUE,…`` a part, as ``sfra bench run`` does.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from sfra.bench.cell import Cell
+from sfra.bench.packing import pack, unpack
+from sfra.bench.plan import Goal, parse_only, plan
+from sfra.bench.protocol import load_protocol
+from sfra.bench.runner import run
+from sfra.bench.store import Store
+from sfra.bench.summary import Progress
+
+PROTOCOLS = ("cifar10-resnet18", "cifar10-resnet18-multi", "cifar10-resnet18-ablations")
+
+
+def goals_of(protocols: Sequence[str], only: dict[str, str]) -> list[Goal]:
+    """List the goals of several protocols, each once; a protocol without such goals is passed over."""
+    found: dict[str, Goal] = {}
+    for name in protocols:
+        for goal in plan(load_protocol(name)):
+            if goal.matches(only):
+                found.setdefault(goal.cell.key, goal)
+    return list(found.values())
+
+
+def turn(goal: Goal) -> tuple[bool, bool, bool, str]:
+    """Sort goals so that a run that is cut short has whole classes.
+
+    References go first, then class by class, then the linear probes, which are slow beside others, then ablations.
+    """
+    reference = goal.identity["method"] in ("original", "retrained")
+    main = goal.identity.get("audit", "main") == "main"
+    return not main, goal.what == "linear-probe", not reference, str(goal.identity.get("forget", ""))
+
+
+def share_gpu() -> None:
+    """Start the multi-process service, if it is there and not running yet."""
+    control = shutil.which("nvidia-cuda-mps-control")
+    if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
+        return
+    folder = Path(tempfile.mkdtemp(prefix="mps-"))
+    os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
+    if subprocess.run([control, "-d"], check=False).returncode != 0:  # noqa: S603 - as the PATH has it
+        del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
+
+
+def tell(started: float) -> object:
+    """Print a line for each cell that ends."""
+
+    def line(progress: Progress) -> None:
+        if progress.event in ("written", "failed", "again"):
+            spent = time.monotonic() - started
+            note = f": {progress.message}" if progress.event != "written" else ""
+            counts = f"{progress.done} done, {progress.left} left, {progress.failed} failed"
+            print(f"{spent:6.0f} s  {counts}  {progress.event} {progress.cell.label}{note}", flush=True)
+
+    return line
+
+
+def compute(asked: argparse.Namespace) -> int:
+    """Compute what the store lacks."""
+    only = {"method": "original"} if asked.first else parse_only(asked.only)
+    goals = goals_of(asked.protocols, only)
+    cells = [goal.cell for goal in sorted(goals, key=turn)]
+    if asked.device.startswith("cuda"):
+        share_gpu()
+    summary = run(
+        cells,
+        Store(asked.store),
+        workers=asked.workers,
+        devices=tuple(asked.device.split(",")),
+        in_turn=True,
+        progress=tell(time.monotonic()),  # type: ignore[arg-type]
+    )
+    print(summary)
+    return 0 if summary.complete else 1
+
+
+def take_home(asked: argparse.Namespace) -> int:
+    """Pack the results; with ``--originals`` the original networks too, so that another machine can go on."""
+    goals = [goal for goal in goals_of(asked.protocols, {}) if not asked.ablations or turn(goal)[0]]
+    store = Store(asked.store, read_only=True)
+    originals: list[Cell] = []
+    if asked.originals:
+        originals = [need for goal in goals if goal.what == "accuracy" for need in goal.cell.needs.values()]
+    count = pack([goal.cell for goal in goals], store, asked.out, whole=originals)
+    print(f"{count} of {len(goals)} results, {Path(asked.out).stat().st_size / 2**20:.1f} MiB")
+    return 0
+
+
+def main() -> int:
+    """Read the command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(required=True)
+    for name, work in (("run", compute), ("pack", take_home), ("unpack", None)):
+        command = commands.add_parser(name)
+        command.add_argument("--store", type=Path, required=True)
+        if name == "unpack":
+            command.add_argument("file", type=Path)
+            command.set_defaults(work=lambda asked: print(unpack(asked.file, Store(asked.store)), "new results") or 0)
+            continue
+        command.add_argument("--protocols", nargs="+", default=PROTOCOLS)
+        command.set_defaults(work=work)
+        if name == "run":
+            command.add_argument("--device", default="cpu")
+            command.add_argument("--workers", type=int)
+            command.add_argument("--first", action="store_true", help="only the originals")
+            command.add_argument("--only", help="only a part, such as method=retrained")
+        else:
+            command.add_argument("--out", type=Path, required=True)
+            command.add_argument("--ablations", action="store_true", help="only the ablations")
+            command.add_argument("--originals", action="store_true", help="also the original networks")
+    asked = parser.parse_args()
+    return int(asked.work(asked))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

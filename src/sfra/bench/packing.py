@@ -1,0 +1,135 @@
+"""Take results from one machine to another: an archive of finished cells without the models they were made with.
+
+The models of a grid weigh gigabytes, its results megabytes. An archive holds the cells that tables read, whole, and
+what is known of all others (settings, result, seconds) as one line each. A store that such an archive was put into
+is complete as far as tables go; a cell whose inputs stayed behind makes them anew if it is still to be computed.
+"""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import tarfile
+import uuid
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from sfra.bench.cell import Cell, reachable
+from sfra.bench.folders import disk_errors, remove
+from sfra.bench.store import Store, parse_cell
+from sfra.errors import InputError, UnsafeFileError
+from sfra.files import write_atomically
+
+FACTS = "facts.jsonl"
+LARGEST = 2**31
+"""Bytes that one file of an archive may have."""
+
+_MEMBER = re.compile(r"cells/([a-z-]+)/([0-9a-f]{64})/([\w.-]+(?:/[\w.-]+)*)")
+
+
+def pack(goals: Sequence[Cell], store: Store, file: str | Path, *, whole: Sequence[Cell] = ()) -> int:
+    """Write the finished ones among some goals into an archive; return how many there were.
+
+    The same cells give the same bytes.
+
+    Args:
+        goals: Cells whose files are wanted.
+        store: Where they are.
+        file: ``.tar`` or ``.tar.gz`` to write, whole or not at all.
+        whole: Further cells to take along with all their files, such as the original.
+    """
+    chosen = {cell.key: cell for cell in (*goals, *whole) if store.is_done(cell)}
+    others = [cell for key, cell in sorted(reachable(goals).items()) if key not in chosen]
+    facts = [asdict(record) for cell in others if (record := store.record(cell)) is not None]
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for key in sorted(chosen):
+            folder = store.folder(chosen[key])
+            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
+                _add(archive, path.relative_to(store.root).as_posix(), path.read_bytes())
+        _add(archive, FACTS, "".join(json.dumps(each, sort_keys=True) + "\n" for each in facts).encode())
+    small = Path(file).suffix == ".gz"
+    write_atomically(Path(file), gzip.compress(content.getvalue(), mtime=0) if small else content.getvalue())
+    return len(chosen)
+
+
+def unpack(file: str | Path, store: Store) -> int:
+    """Put the cells of an archive into a store; return how many were new. Cells that are there stay as they are.
+
+    Raises:
+        UnsafeFileError: The archive holds something else than files of cells.
+        InputError: It cannot be read, or holds a cell that is not whole.
+    """
+    name = hashlib.sha256(str(Path(file).absolute()).encode()).hexdigest()
+    lock = store.lock(name)  # whose holder lives: nobody sweeps the draft away
+    if lock is None:
+        raise InputError("the archive is being unpacked already", got=file, do="wait for the other process")
+    draft = store.root / "tmp" / f"{name}-{uuid.uuid4().hex}"
+    with lock, disk_errors(store.root):
+        draft.mkdir()
+        try:
+            keys = set(_extract(Path(file), draft))
+            return sum(_adopt(store, draft / kind / key, kind, key) for kind, key in sorted(keys))
+        finally:
+            remove(draft)
+
+
+def read_facts(file: str | Path) -> list[dict[str, Any]]:
+    """Read what an archive knows of cells that it does not hold."""
+    for name, content in _members(Path(file)):
+        if name == FACTS:
+            return [json.loads(line) for line in content.decode().splitlines()]
+    return []
+
+
+def _extract(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
+    for name, content in _members(file):
+        found = _MEMBER.fullmatch(name)
+        if found is not None:
+            kind, key, rest = found.groups()
+            target = folder / kind / key / rest
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            yield kind, key
+
+
+def _adopt(store: Store, folder: Path, kind: str, key: str) -> bool:
+    record = parse_cell(folder)
+    if record is None or record.kind != kind:
+        raise InputError("the archive holds a cell that is not whole", got=f"{kind} {key[:12]}", do="pack it again")
+    return store.adopt(folder, record)
+
+
+def _members(file: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield the files of an archive, refusing every other kind of entry and every name that leads elsewhere."""
+    try:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                known = member.name == FACTS or _MEMBER.fullmatch(member.name)
+                if not member.isfile() or not known or ".." in member.name.split("/") or member.size > LARGEST:
+                    raise UnsafeFileError(
+                        "the archive holds something that is no result, and was not unpacked",
+                        expected=f"files of cells, and {FACTS}",
+                        got=member.name,
+                        do="do not use this file",
+                    )
+                content = archive.extractfile(member)
+                assert content is not None
+                yield member.name, content.read()
+    except (tarfile.TarError, EOFError, OSError) as problem:
+        raise InputError(
+            f"{file} cannot be read",
+            expected="an archive of results",
+            got=f"{type(problem).__name__}: {problem}",
+        ) from None
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))

@@ -1,0 +1,108 @@
+"""Results travel: an archive holds the finished goals, a store takes them in, and strangers' archives are refused."""
+
+from __future__ import annotations
+
+import io
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from bench_toys import number as number
+from sfra.bench.cell import Cell
+from sfra.bench.compute import compute
+from sfra.bench.packing import pack, read_facts, unpack
+from sfra.bench.store import Store
+from sfra.bench.work import Context
+from sfra.errors import InputError, UnsafeFileError
+
+ONE = Cell(kind="number", settings={"value": 1})
+TWO = Cell(kind="number", settings={"value": 2})
+SUM = Cell(kind="sum", needs={"a": ONE, "b": TWO})
+
+
+@pytest.fixture
+def full(tmp_path: Path) -> Store:
+    store = Store(tmp_path / "full")
+    for cell in (ONE, TWO, SUM):
+        compute(cell, store, tag="t", context=Context(keep=store.scratch(cell)))
+    return store
+
+
+def archive(path: Path, **files: bytes) -> Path:
+    with tarfile.open(path, "w:gz") as out:
+        for name, content in files.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(content)
+            out.addfile(member, io.BytesIO(content))
+    return path
+
+
+def test_goals_arrive_whole_and_what_they_were_made_of_stays_behind(full: Store, tmp_path: Path) -> None:
+    file, other = tmp_path / "results.tar.gz", Store(tmp_path / "other")
+    assert pack([SUM], full, file) == 1
+    assert unpack(file, other) == 1
+    assert other.record(SUM) == full.record(SUM)
+    assert (other.folder(SUM) / "value.txt").read_text() == "3"
+    assert not other.is_done(ONE)
+    assert not list((other.root / "tmp").iterdir())
+
+
+def test_an_archive_tells_what_is_known_of_the_cells_that_stayed_behind(full: Store, tmp_path: Path) -> None:
+    pack([SUM], full, tmp_path / "r.tar.gz")
+    assert sorted(fact["result"]["value"] for fact in read_facts(tmp_path / "r.tar.gz")) == [1, 2]
+
+
+def test_cells_can_be_taken_along_and_unfinished_goals_are_left_out(full: Store, tmp_path: Path) -> None:
+    missing = Cell(kind="number", settings={"value": 9})
+    assert pack([SUM, missing], full, tmp_path / "r.tar.gz", whole=[ONE]) == 2
+    other = Store(tmp_path / "other")
+    assert unpack(tmp_path / "r.tar.gz", other) == 2
+    assert other.is_done(ONE)
+    assert not other.is_done(TWO)
+
+
+def test_the_same_cells_give_the_same_bytes(full: Store, tmp_path: Path) -> None:
+    for name in ("a.tar.gz", "b.tar.gz"):
+        pack([SUM], full, tmp_path / name)
+    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
+
+
+def test_a_cell_that_is_there_stays_and_a_damaged_one_is_replaced(full: Store, tmp_path: Path) -> None:
+    pack([SUM], full, tmp_path / "r.tar.gz")
+    assert unpack(tmp_path / "r.tar.gz", full) == 0
+    (full.folder(SUM) / "value.txt").unlink()
+    assert unpack(tmp_path / "r.tar.gz", full) == 1
+    assert full.result(SUM)["value"] == 3
+    assert len(list((full.root / "quarantine").iterdir())) == 1
+
+
+@pytest.mark.parametrize(
+    "name", ["../evil", "cells/number/../../evil", f"cells/number/{'a' * 64}/../../x", "notes.txt"]
+)
+def test_a_name_that_leads_elsewhere_is_refused_and_nothing_is_kept(full: Store, tmp_path: Path, name: str) -> None:
+    bad = archive(tmp_path / "bad.tar.gz", **{name: b"x"})
+    with pytest.raises(UnsafeFileError, match="no result"):
+        unpack(bad, full)
+    assert not list((full.root / "tmp").iterdir())
+
+
+def test_a_link_in_an_archive_is_refused(full: Store, tmp_path: Path) -> None:
+    with tarfile.open(tmp_path / "link.tar.gz", "w:gz") as out:
+        member = tarfile.TarInfo(f"cells/number/{'a' * 64}/value.txt")
+        member.type, member.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        out.addfile(member)
+    with pytest.raises(UnsafeFileError):
+        unpack(tmp_path / "link.tar.gz", full)
+
+
+def test_a_cell_without_its_record_is_refused(full: Store, tmp_path: Path) -> None:
+    bad = archive(tmp_path / "bad.tar.gz", **{f"cells/number/{'a' * 64}/value.txt": b"1"})
+    with pytest.raises(InputError, match="not whole"):
+        unpack(bad, full)
+
+
+def test_a_file_that_is_no_archive_is_named(full: Store, tmp_path: Path) -> None:
+    (tmp_path / "r.tar.gz").write_bytes(b"no archive")
+    with pytest.raises(InputError, match=r"r\.tar\.gz cannot be read"):
+        unpack(tmp_path / "r.tar.gz", full)

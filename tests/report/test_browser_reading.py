@@ -1,0 +1,213 @@
+"""Pages for every reader: silent, in both themes, by keyboard, on a narrow screen, on paper."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from selenium.webdriver.common.keys import Keys
+
+from report.browser import Browser
+
+PAGES = ("audits", "benchmark")
+PAPER = 718
+"""Width of A4 between margins of a centimetre, in pixels of CSS."""
+LIGHT, DARK = "rgb(255, 255, 255)", "rgb(20, 23, 26)"
+
+OPEN_ALL = "document.querySelectorAll('details').forEach(details => { details.open = true; })"
+TEXTS = """
+    const colour = text => (text.match(/[\\d.]+/g) || []).map(Number);
+    const over = ([r, g, b, a = 1], below) => [r, g, b].map((value, i) => a * value + (1 - a) * below[i]);
+    const ground = element => {
+      const layers = [];
+      for (let place = element; place; place = place.parentElement) {
+        const found = colour(getComputedStyle(place).backgroundColor);
+        layers.push(found);
+        if (found.length === 3) break;
+      }
+      return layers.reverse().reduce((below, layer) => over(layer, below), [255, 255, 255]);
+    };
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    const found = new Map();
+    while (walker.nextNode()) {
+      const element = walker.currentNode.parentElement;
+      const text = walker.currentNode.textContent.trim();
+      if (!text || element.closest("script, style, noscript, .hidden, .skip")) continue;
+      if (!element.getClientRects().length) continue;
+      const style = getComputedStyle(element);
+      if (element.closest("svg") && style.stroke !== "none") continue; // a halo, with its text on top
+      const below = ground(element);
+      const ink = over(colour(element.closest("svg") ? style.fill : style.color), below);
+      const key = `${ink} ${below}`;
+      if (!found.has(key)) found.set(key, { text: `${element.tagName}: ${text.slice(0, 60)}`, ink, below });
+    }
+    return [...found.values()];
+"""
+STOPS = "a[href], button, select, input, summary, [tabindex='0']"
+
+
+@pytest.fixture
+def files(demo_folder: Path, bench_folder: Path) -> dict[str, Path]:
+    return {"audits": demo_folder / "report.html", "benchmark": bench_folder / "page.html"}
+
+
+def contrast(one: list[float], other: list[float]) -> float:
+    """Return the contrast of two colours of 0 to 255, as WCAG 2 defines it."""
+
+    def luminance(colour: list[float]) -> float:
+        parts = [value / 255 for value in colour]
+        red, green, blue = (x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts)
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue
+
+    low, high = sorted((luminance(one), luminance(other)))
+    return (high + 0.05) / (low + 0.05)
+
+
+def expand(browser: Browser) -> None:
+    browser.run(OPEN_ALL)
+    browser.settle()
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_draws_everything_without_a_word_and_without_a_network(
+    browser: Browser, files: dict[str, Path], page: str
+) -> None:
+    browser.open(files[page])
+    expand(browser)
+    browser.find("#theme").click()
+    browser.settle()
+    charts = browser.all(".chart")
+    assert len(charts) >= 5
+    assert all(len(chart.find_elements("css selector", "svg.marks")) == 1 for chart in charts)
+    asked = browser.requests()
+    assert files[page].as_uri() in asked
+    assert [address for address in asked if not address.startswith(("file:", "data:", "blob:"))] == []
+    assert browser.messages() == []
+
+
+def test_a_word_on_the_console_and_a_request_would_be_noticed(browser: Browser, tmp_path: Path) -> None:
+    address = "http://192.0.2.1/picture.png"
+    (tmp_path / "bad.html").write_text(f'<img src="{address}"><script>console.warn("heard")</script>')
+    browser.open(tmp_path / "bad.html")
+    assert address in browser.requests()
+    said = browser.messages()
+    assert any("heard" in message for message in said)
+    assert any("ERR_INTERNET_DISCONNECTED" in message for message in said)
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("page", PAGES)
+def test_every_text_stands_out_from_what_it_is_written_on(
+    browser: Browser, files: dict[str, Path], page: str, dark: bool
+) -> None:
+    browser.open(files[page], dark=dark)
+    expand(browser)
+    found: list[dict[str, Any]] = browser.run(TEXTS)
+    assert len(found) > 10
+    weak = {one["text"]: contrast(one["ink"], one["below"]) for one in found}
+    assert {text: ratio for text, ratio in weak.items() if ratio < 4.5} == {}
+
+
+def test_the_button_switches_the_theme_of_page_and_charts_and_is_remembered(
+    browser: Browser, files: dict[str, Path]
+) -> None:
+    def look() -> tuple[str, str, str]:
+        browser.settle()
+        button = browser.find("#theme")
+        background = browser.run("return getComputedStyle(document.body).backgroundColor")
+        ink = browser.run("return getComputedStyle(document.querySelector('.chart svg.marks text')).fill")
+        return button.text, background, ink
+
+    browser.open(files["benchmark"])
+    light = look()
+    assert light[:2] == ("Dark theme", LIGHT)
+    browser.find("#theme").send_keys(Keys.ENTER)
+    dark = browser.wait(lambda: look() if look()[2] != light[2] else None)
+    assert dark[:2] == ("Light theme", DARK)
+    browser.driver.refresh()
+    assert look() == dark
+    browser.find("#theme").click()
+    assert browser.wait(lambda: look() == light)
+
+
+def test_without_a_choice_the_theme_is_that_of_the_system(browser: Browser, files: dict[str, Path]) -> None:
+    browser.open(files["audits"], dark=True)
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") == DARK
+    browser.look(dark=False)
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") == LIGHT
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_tab_key_visits_everything_that_can_be_used_and_shows_where_it_is(
+    browser: Browser, files: dict[str, Path], page: str
+) -> None:
+    browser.open(files[page])
+    usable = browser.run(
+        "window.stops = [...document.querySelectorAll(arguments[0])].filter(e => e.checkVisibility());"
+        "return window.stops.length",
+        STOPS,
+    )
+    assert usable > 15
+    seen, unmarked = set(), []
+    for _ in range(usable):
+        browser.press(Keys.TAB)
+        place, style, width, name = browser.run(
+            "const e = document.activeElement, s = getComputedStyle(e);"
+            "return [window.stops.indexOf(e), s.outlineStyle, parseFloat(s.outlineWidth), e.outerHTML.slice(0, 90)]"
+        )
+        seen.add(place)
+        unmarked += [] if style == "solid" and width >= 2 else [name]
+    assert seen == set(range(usable))
+    assert unmarked == []
+
+
+def test_every_audit_of_the_map_can_be_reached_by_a_link_with_words(browser: Browser, files: dict[str, Path]) -> None:
+    browser.open(files["benchmark"])
+    links = browser.all(".map a")
+    details = {f"#{one.get_attribute('id')}" for one in browser.all("details.audit")}
+    assert {link.get_dom_attribute("href") for link in links} == details
+    assert all(re.fullmatch(r"Δ?RS [+−]?\d\.\d\d: .+, forget set \d", link.accessible_name) for link in links)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_chart_and_control_has_words(browser: Browser, files: dict[str, Path], page: str) -> None:
+    browser.open(files[page])
+    expand(browser)
+    shown = [element for element in browser.all(".chart, .strip, input, select, button") if element.is_displayed()]
+    assert [one.get_attribute("outerHTML")[:200] for one in shown if not one.accessible_name.strip()] == []
+    assert all(len(chart.accessible_name) > 40 for chart in browser.all(".chart"))
+    strips = [strip.accessible_name for strip in browser.all(".strip")]
+    assert all(re.search(r"model \d\.\d\d", words) for words in strips)
+    assert len(browser.all("svg")) == len(browser.all("svg.strip, svg.strip svg, .chart[aria-label] svg"))
+    assert browser.all("img, canvas") == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_narrow_screen_scrolls_down_only(browser: Browser, files: dict[str, Path], page: str) -> None:
+    browser.open(files[page], width=360)
+    expand(browser)
+    assert browser.run("return document.documentElement.scrollWidth") <= 360
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_paper_gets_everything_expanded_and_no_controls(browser: Browser, files: dict[str, Path], page: str) -> None:
+    browser.open(files[page], dark=True)
+    browser.run(
+        "window.all = () => [...document.querySelectorAll('details')];"
+        "window.shut = all().filter(details => !details.open).length;"
+        "addEventListener('beforeprint', () => { window.opened = all().every(details => details.open); });"
+    )
+    paper = browser.printed()
+    assert paper.startswith(b"%PDF-")
+    assert len(re.findall(rb"/Type\s*/Page\b", paper)) > 3
+    assert browser.run("return window.opened")
+    assert browser.run("return all().filter(details => !details.open).length === window.shut && window.shut > 4")
+    expand(browser)
+    browser.look(dark=True, media="print", width=PAPER)
+    assert browser.run("return document.documentElement.scrollWidth") <= PAPER
+    assert browser.run("return getComputedStyle(document.body).backgroundColor") == LIGHT
+    controls = browser.all("input, select, #theme")
+    assert len(controls) >= 5
+    assert not any(control.is_displayed() for control in controls)
