@@ -66,16 +66,16 @@ def benchmark_figures(
     """
     calls = {name: partial(figure, audits, scale=scale, rule=rule) for name, figure in BENCHMARK.items()}
     calls["sensitivity"] = partial(sensitivity_figure, with_main(audits), scale=scale, rule=rule)
-    swept = _swept(audits, rule)
-    if swept:
-        calls["sweep"] = partial(sweep_figure, swept, canonical=KAPPA, subtitle=f"{where(audits)}. Rule {rule}.")
+    over_scales = swept(audits, rule)
+    if over_scales:
+        calls["sweep"] = partial(sweep_figure, over_scales, canonical=KAPPA, subtitle=f"{where(audits)}. Rule {rule}.")
     calls["tradeoff"] = partial(tradeoff_figure, trajectories, subtitle=f"{where(audits)}. Scale {scale}.")
     of_diagnoses, missing = diagnosis_figures(diagnoses, maps)
     drawn, left_out = _draw({name: partial(call, style=style) for name, call in (calls | of_diagnoses).items()})
     return drawn, left_out | missing
 
 
-def _swept(audits: Sequence[Row], rule: str) -> list[Row]:
+def swept(audits: Sequence[Row], rule: str) -> list[Row]:
     """Keep the main audits at every scale, if they swept the scales at all."""
     wanted = ("main", "released", rule)
     rows = [row for row in audits if (row.get("audit", "main"), row["variant"], row["rule"]) == wanted]

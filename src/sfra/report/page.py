@@ -13,7 +13,7 @@ from sfra.report import vega
 from sfra.report.export import Exported, export_audit
 from sfra.report.html import asset, embed_json, explanations, render, render_part
 from sfra.report.page_audit import audit_view
-from sfra.report.page_runs import audit_data
+from sfra.report.page_runs import audit_data, page_runs
 from sfra.result import SCHEMA
 
 Audit = Mapping[str, Any]
@@ -81,7 +81,7 @@ def audit_page(audit: Audit, *, date: str, label: str | None = None) -> str:
         "audit.html.j2",
         title=f"Audit of {name}",
         date=date,
-        data={"audits": {"audit": audit_data(audit)}},
+        data=page_runs({"audit": audit_data(audit)}),
         view=view,
         codes=[finding["code"] for finding in audit["findings"]],
     )
@@ -104,15 +104,16 @@ def overview_page(
         lead: What the page is about, in a sentence or two below the heading.
         about: By name, what was audited, in a few words.
     """
+    first = first_alike([audit for _, audit in audits])
     views = [
-        checked_view(audit, key=f"audit-{i}", label=name, about=(about or {}).get(name, ""))
+        checked_view(audit, key=f"audit-{i}", label=name, about=(about or {}).get(name, ""), like=f"audit-{first[i]}")
         for i, (name, audit) in enumerate(audits)
     ]
     return make_page(
         "overview.html.j2",
         title=title,
         date=date,
-        data={"audits": data_of(views)},
+        data=data_of(views),
         views=views,
         lead=lead,
         codes=codes_of(views),
@@ -141,12 +142,33 @@ def make_page(
     )
 
 
+def first_alike(audits: Sequence[Audit]) -> list[int]:
+    """Return, for each audit, the position of the first with the same settings and versions.
+
+    >>> one, other = {"settings": 1, "versions": 1}, {"settings": 2, "versions": 1}
+    >>> first_alike([one, other, one])
+    [0, 1, 0]
+    """
+    places: dict[str, int] = {}
+    same = [json.dumps([audit.get("settings"), audit.get("versions")], sort_keys=True) for audit in audits]
+    return [places.setdefault(text, i) for i, text in enumerate(same)]
+
+
 def checked_view(
-    audit: Audit, *, key: str, label: str, about: str = "", template: str = "details.html.j2"
+    audit: Audit, *, key: str, label: str, about: str = "", like: str = "", template: str = "details.html.j2"
 ) -> dict[str, Any]:
-    """Arrange and render an audit, or say that its content is not what its schema promises: it may be a stranger's."""
+    """Arrange and render an audit, or say that its content is not what its schema promises: it may be a stranger's.
+
+    Args:
+        audit: The content of an ``audit.json``.
+        key: Its name in the page.
+        label: Its name for readers.
+        about: What was audited, in a few words.
+        like: Name in the page of the first audit with the same settings, which shows them.
+        template: What to render it with.
+    """
     try:
-        view = audit_view(audit, key=key, label=label) | {"about": about}
+        view = audit_view(audit, key=key, label=label) | {"about": about, "like": like or key}
         embed_json(audit_data(audit))
         return view | {"html": render_part(template, view=view)}
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as problem:
@@ -159,8 +181,8 @@ def checked_view(
 
 
 def data_of(views: Sequence[Mapping[str, Any]], *, all_runs: bool = False) -> dict[str, Any]:
-    """Return the curves of several audits by their names in the page."""
-    return {view["key"]: audit_data(view["audit"], all_runs=all_runs) for view in views}
+    """Return the curves of several audits, for the page's script."""
+    return page_runs({view["key"]: audit_data(view["audit"], all_runs=all_runs) for view in views})
 
 
 def codes_of(views: Sequence[Mapping[str, Any]]) -> list[str]:

@@ -15,14 +15,17 @@ from sfra.errors import InputError
 from sfra.report import vega
 from sfra.report.diagnoses import read_diagnoses, read_maps
 from sfra.report.export import export_bench as export_bench
+from sfra.report.figures import swept
 from sfra.report.figures_accuracy import accuracy_figure
+from sfra.report.figures_scales import sweep_figure
 from sfra.report.figures_scatter import scatter_figure
 from sfra.report.figures_tradeoff import tradeoff_figure, tradeoff_rows
 from sfra.report.figures_violin import violin_figure
-from sfra.report.page import Audit, checked_view, codes_of, data_of, make_page, read_audit
+from sfra.report.page import Audit, checked_view, codes_of, data_of, first_alike, make_page, read_audit
 from sfra.report.page_audit import flat
 from sfra.report.page_diagnostics import LABELS, diagnostics_part
 from sfra.report.page_map import heat_css, heat_map
+from sfra.scale import KAPPA
 from sfra.tables.names import backbone_name, dataset_name, forget_name, forget_of, method_name, method_rank
 
 Row = Mapping[str, Any]
@@ -39,6 +42,7 @@ TITLES = {
     "scatter": "RS against ΔRS",
     "accuracy": "Forget accuracy before and after the audit",
     "tradeoff": "RS against the loss of retain accuracy",
+    "sweep": "RS over the scales of the head, beside the references",
 }
 
 
@@ -94,7 +98,11 @@ def page_of_reports(
     rows = main_rows(joined.audits)
     places = sorted({(row["dataset"], row["backbone"]) for row in rows})
     several = len(places) > 1
-    views = [_view(row, audits[row["cell"]], several=several) for row in _one_per_cell(rows)]
+    shown = _one_per_cell(rows)
+    first = first_alike([audits[row["cell"]] for row in shown])
+    views = [
+        _view(row, audits[row["cell"]], like=shown[i], several=several) for row, i in zip(shown, first, strict=True)
+    ]
     scale, rule = default_reading(rows)
     drawn = [_figures(_of(rows, place), audits, scale, rule) for place in places]
     why = diagnostics_part(joined, diagnoses, embeddings, scale=scale, rule=rule)
@@ -105,7 +113,7 @@ def page_of_reports(
         date=date,
         codes=codes_of(views),
         data={
-            "audits": data_of(views),
+            **data_of(views),
             "figures": {key: {name: figure[name] for name in ("spec", "dark")} for key, figure in figures.items()},
             **board_data(rows, scale, rule, several=several),
         },
@@ -155,7 +163,7 @@ def board_data(audits: Sequence[Row], scale: str, rule: str, *, several: bool) -
     sets = sorted({(len(forget_of(row)), forget_of(row), forget_name(row)) for row in audits})
     simple = {name: sorted({str(row[name]) for row in audits}) for name in ("scale", "rule")}
     return {
-        "rows": {"columns": COLUMNS, "values": [[row[name] for name in COLUMNS] for row in rows]},
+        "rows": {name: _column([row[name] for row in rows]) for name in COLUMNS},
         "several": several,
         "methods": methods,
         "pair": ([key for key, _ in methods if key != "retrained"] * 2)[:2] or [methods[0][0]] * 2,
@@ -167,6 +175,16 @@ def board_data(audits: Sequence[Row], scale: str, rule: str, *, several: bool) -
             **{name: [(value, value) for value in values] for name, values in simple.items()},
         },
     }
+
+
+def _column(values: Sequence[Any]) -> dict[str, list[Any]]:
+    """Write each value of a column once, and where it goes.
+
+    >>> _column(["a", "b", "a"])
+    {'values': ['a', 'b'], 'places': [0, 1, 0]}
+    """
+    places = {value: place for place, value in enumerate(dict.fromkeys(values))}
+    return {"values": list(places), "places": [places[value] for value in values]}
 
 
 def _board_row(row: Row, *, several: bool, seeds: bool) -> dict[str, Any]:
@@ -187,12 +205,16 @@ def _one_per_cell(audits: Sequence[Row]) -> list[Row]:
     return sorted(once.values(), key=rank)
 
 
-def _view(row: Row, audit: Audit, *, several: bool) -> dict[str, Any]:
+def _view(row: Row, audit: Audit, *, like: Row, several: bool) -> dict[str, Any]:
     place = f", {place_name(row['dataset'], row['backbone'])}" if several else ""
     seed = f", seed {row['seed']}" if row["seed"] else ""
     itself = " (the reference itself)" if row["method"] == "retrained" else ""
     label = f"{method_name(row['method'])}{itself}{place}{seed}"
-    return checked_view(audit, key=f"audit-{row['cell'][:12]}", label=label)
+    return checked_view(audit, key=_key(row), like=_key(like), label=label)
+
+
+def _key(row: Row) -> str:
+    return f"audit-{row['cell'][:12]}"
 
 
 def _of(audits: Sequence[Row], place: tuple[str, str]) -> list[Row]:
@@ -210,6 +232,9 @@ def _figures(rows: Sequence[Row], audits: Mapping[str, Audit], scale: str, rule:
     ]
     draw = {name: partial(figure, rows, scale=scale, rule=rule) for name, figure in FIGURES.items()}
     draw["tradeoff"] = partial(tradeoff_figure, curves, subtitle=f"{place}. Scale {scale}.")
+    over_scales = swept(rows, rule)
+    if over_scales:
+        draw["sweep"] = partial(sweep_figure, over_scales, canonical=KAPPA, subtitle=f"{place}. Rule {rule}.")
     made = {}
     for name, figure in draw.items():
         try:

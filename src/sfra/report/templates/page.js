@@ -3,10 +3,22 @@
   const page = JSON.parse(document.getElementById("page-data").textContent);
   const root = document.documentElement;
   if (page.rows) {
-    page.rows = page.rows.values.map(row => Object.fromEntries(page.rows.columns.map((name, i) => [name, row[i]])));
+    const columns = Object.entries(page.rows);
+    page.rows = columns[0][1].places.map((_, i) =>
+      Object.fromEntries(columns.map(([name, { values, places }]) => [name, values[places[i]]])));
   }
-  const UNIT = 1e6;
-  const SLACK = 1.5; // millionths: what rounding may have added to a loss of accuracy
+  const summed = steps => {
+    let total = 0;
+    return steps.map(step => (total += step));
+  };
+  const runs = page.runs.map(run => ({
+    ...run, epochs: run.epochs && summed(run.epochs), retain: summed(run.retain), forget: summed(run.forget),
+  }));
+  for (const audit of Object.values(page.audits)) {
+    audit.runs = audit.runs.map(([subject, i]) => ({ ...runs[i], subject }));
+  }
+  const UNIT = 1e5;
+  const SLACK = 1.5; // units: what rounding may have added to a loss of accuracy
   const all = (selector, within = document) => [...within.querySelectorAll(selector)];
   const make = (tag, text, attributes = {}) => {
     const element = document.createElement(tag);
