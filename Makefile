@@ -7,10 +7,10 @@ JOBS   ?= auto
 SUDO   := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser test lint types examples check bench torture benchmarks clean
+.PHONY: help demo browser latex test lint types examples check bench reproduce-report torture benchmarks clean
 
 help:            ## List what can be made
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## /make \1\t/' | expand -t 18
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 24
 
 $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
@@ -30,6 +30,10 @@ browser:         ## Install Chromium for the browser tests (Debian, Ubuntu; need
 	@{ command -v chromium && command -v chromedriver; } >/dev/null || { $(SUDO) apt-get update && \
 	    $(SUDO) apt-get install --yes --no-install-recommends chromium chromium-driver; }
 
+latex:           ## Install LaTeX for the test of the tables (Debian, Ubuntu; needs root)
+	@command -v pdflatex >/dev/null || { $(SUDO) apt-get update && \
+	    $(SUDO) apt-get install --yes --no-install-recommends texlive-latex-base texlive-latex-recommended; }
+
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -n $(JOBS)
 
@@ -46,6 +50,9 @@ examples: $(VENV)/.dev  ## Run every example
 bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, and check its models
 	$(BIN)/python benchmarks/digits.py
 
+reproduce-report: $(VENV)/.dev  ## Tables, figures, pages and the comparison with the paper, from reproduction/
+	$(BIN)/python benchmarks/reproduce.py report --out reproduction-report
+
 torture: $(VENV)/.dev  ## Kill a benchmark fifty times, locally and under Ray, and compare with an undisturbed run
 	$(BIN)/python benchmarks/torture.py --protocol digits-tiny --kills 50 --linger 3
 	$(BIN)/python benchmarks/torture.py --executor ray --kills 50
@@ -57,4 +64,4 @@ benchmarks: $(VENV)/.dev  ## Measure speed and memory against the plain referenc
 	$(BIN)/python benchmarks/relearn.py
 
 clean:           ## Remove the environment and what was built
-	rm -rf $(VENV) build dist demo-out .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) build dist demo-out reproduction-report .pytest_cache .mypy_cache .ruff_cache

@@ -371,3 +371,22 @@ def test_every_kind_of_cell_may_have_a_limit() -> None:
     homes = (sfra.bench.works.__name__, sfra.bench.measurements.__name__, sfra.bench.diagnosing.__name__)
     kinds = {kind for kind, known in _WORKS.items() if known.function.__module__ in homes}
     assert set(KINDS) == kinds
+
+
+def test_results_are_packed_and_reported_from_another_store(own: Path, capfd: Capture) -> None:
+    packed = run(capfd, "bench", "pack", "own.toml", "--store", "store", "--out", "r.tar.gz", "--json")
+    facts = json.loads(packed.out)
+    assert (packed.code, facts["missing"], facts["bytes"]) == (0, 0, (own / "r.tar.gz").stat().st_size)
+    told = run(capfd, "bench", "unpack", "r.tar.gz", "--store", "home", "--json")
+    assert (told.code, json.loads(told.out)["new"]) == (0, facts["results"])
+    here, there = (run(capfd, "bench", "report", "own.toml", "--store", store).out for store in ("store", "home"))
+    assert here == there
+    assert "DELETE" in here
+
+
+def test_an_archive_of_another_ending_or_none_at_all_is_refused(own: Path, capfd: Capture) -> None:
+    told = run(capfd, "bench", "pack", "own.toml", "--store", "store", "--out", "results.zip")
+    assert (told.code, "ending in .tar or .tar.gz" in told.err) == (2, True)
+    told = run(capfd, "bench", "unpack", "none.tar.gz")
+    assert (told.code, "there is no such archive" in told.err) == (2, True)
+    assert not (own / "sfra-bench").exists()

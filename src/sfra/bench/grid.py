@@ -53,7 +53,7 @@ def run_protocol(
         options = {"address": address, "resources": chosen.resources if device != "cpu" else {}}
     return run(
         cells,
-        _make_store(store),
+        make_store(store),
         executor=executor,
         workers=workers,
         time_limit=limits,
@@ -130,7 +130,8 @@ def _goals(protocol: str | Path | Protocol, only: Mapping[str, str] | None) -> t
     return chosen, plan(chosen, only)
 
 
-def _make_store(folder: str | Path) -> Store:
+def make_store(folder: str | Path) -> Store:
+    """Open a store to write to, made if absent."""
     try:
         return Store(folder)
     except OSError as problem:  # a file in its place, or on the way to it

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import PurePath
 from typing import Any
 
 METHODS = {
@@ -26,7 +27,13 @@ CONTROLS = {"masked": "Masked (control)"}
 
 DATASETS = {"cifar10": "CIFAR-10", "cifar100": "CIFAR-100", "tiny-imagenet": "TinyImageNet", "digits": "Digits"}
 
-BACKBONES = {"resnet18-small": "ResNet-18", "vit-b-16": "ViT-B/16", "swin-t": "Swin-T"}
+BACKBONES = {
+    "resnet18-small": "ResNet-18",
+    "vit-b-16": "ViT-B/16",
+    "swin-t": "Swin-T",
+    "small-cnn": "small CNN",
+    "small-mlp": "small MLP",
+}
 
 STAGES = ("original", "unlearned", "pra", "sfra", "linear_probe")
 """What is measured of a model, in the order of every table."""
@@ -48,8 +55,12 @@ def method_name(name: str) -> str:
 
 
 def dataset_name(name: str) -> str:
-    """Return a data set's name for readers."""
-    return DATASETS.get(name, name)
+    """Return a data set's name for readers; of a folder or file, its last part.
+
+    >>> dataset_name("cifar10"), dataset_name("/data/flowers/")
+    ('CIFAR-10', 'flowers')
+    """
+    return DATASETS.get(name) or PurePath(name).name or name
 
 
 def backbone_name(name: str) -> str:
