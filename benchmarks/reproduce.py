@@ -3,6 +3,8 @@
     python benchmarks/reproduce.py run --store STORE --device cuda --workers 12     # goes on where it stopped
     python benchmarks/reproduce.py pack --store STORE --out results.tar.gz          # megabytes, without the models
     python benchmarks/reproduce.py unpack results.tar.gz --store STORE              # on another machine
+    python benchmarks/reproduce.py keep --store STORE --out reproduction            # what is committed of it
+    python benchmarks/reproduce.py report --out reproduction-report                 # all that is made of that
 
 All protocols are one grid, so that the GPU is never idle between them. Where NVIDIA's multi-process service is
 installed it is started: several networks then train side by side on one GPU, a third faster than one by one.
@@ -22,6 +24,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
+from reproduction.build import make_document, make_everything
+from reproduction.keep import keep
 from sfra.bench.cell import Cell
 from sfra.bench.packing import pack, unpack
 from sfra.bench.plan import Goal, parse_only, plan
@@ -108,11 +112,25 @@ def take_home(asked: argparse.Namespace) -> int:
     return 0
 
 
+def keep_rows(asked: argparse.Namespace) -> int:
+    """Write rows, a slim archive and the heads into the folder that is committed."""
+    keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
+    return 0
+
+
+def report(asked: argparse.Namespace) -> int:
+    """Make tables, figures, pages and the comparison from the committed data, and the document's numbers anew."""
+    if not asked.document:
+        make_everything(asked.out)
+    make_document()
+    return 0
+
+
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, work in (("run", compute), ("pack", take_home), ("unpack", None)):
+    for name, work in (("run", compute), ("pack", take_home), ("keep", keep_rows), ("unpack", None)):
         command = commands.add_parser(name)
         command.add_argument("--store", type=Path, required=True)
         if name == "unpack":
@@ -126,10 +144,17 @@ def main() -> int:
             command.add_argument("--workers", type=int)
             command.add_argument("--first", action="store_true", help="only the originals")
             command.add_argument("--only", help="only a part, such as method=retrained")
+            continue
+        command.add_argument("--out", type=Path, required=True)
+        if name == "keep":
+            command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
         else:
-            command.add_argument("--out", type=Path, required=True)
             command.add_argument("--ablations", action="store_true", help="only the ablations")
             command.add_argument("--originals", action="store_true", help="also the original networks")
+    command = commands.add_parser("report")
+    command.add_argument("--out", type=Path, default=Path("reproduction-report"))
+    command.add_argument("--document", action="store_true", help="only docs/reproduction.md and its figures")
+    command.set_defaults(work=report)
     asked = parser.parse_args()
     return int(asked.work(asked))
 

@@ -16,7 +16,7 @@ import pytest
 
 from sfra.metrics import aggregate_classes, delta_rs, mean_and_std, relearning_score
 
-GOLDEN = Path(__file__).parent / "golden" / "paper"
+GOLDEN = Path(__file__).parents[1] / "reproduction" / "paper"
 ACCURACY_HALF_UNIT = 0.00005  # printed as percentages with two decimals
 SCORE_HALF_UNIT = 0.005
 FLOAT_ERROR = 1e-9

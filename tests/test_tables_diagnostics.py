@@ -15,7 +15,7 @@ from sfra.tables import alignment_table, confidence_table, margin_table, sensiti
 from sfra.tables.names import METHODS
 from table_rows import audit_row
 
-GOLDEN = Path(__file__).parent / "golden" / "paper"
+GOLDEN = Path(__file__).parents[1] / "reproduction" / "paper"
 ID = {name: key for key, name in METHODS.items()}
 READING: dict[str, Any] = {"scale": "native", "rule": "worst-case"}
 

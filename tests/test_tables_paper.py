@@ -20,7 +20,7 @@ from sfra.tables import (
 from sfra.tables.names import BACKBONES, METHODS
 from table_rows import audit_row, pra_row, probe_row
 
-GOLDEN = Path(__file__).parent / "golden" / "paper"
+GOLDEN = Path(__file__).parents[1] / "reproduction" / "paper"
 ID = {name: key for key, name in (METHODS | BACKBONES).items()}
 READING: dict[str, Any] = {"scale": "native", "rule": "worst-case"}
 

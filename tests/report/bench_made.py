@@ -15,7 +15,7 @@ from sfra.bench.report import make_report
 from sfra.cli import main
 from sfra.data import ImageSet, load_data
 from sfra.data.registry import SPLITS
-from sfra.tables.names import method_name
+from sfra.tables.names import backbone_name, method_name
 
 RECIPE = """
 dataset = "digits"
@@ -86,7 +86,7 @@ def expected_board(rows: Sequence[Row], **wanted: str) -> dict[tuple[str, str], 
     mine = [row for row in rows if all(row[name] == asked for name, asked in wanted.items())]
     groups: dict[tuple[str, str], list[Row]] = {}
     for row in mine:
-        groups.setdefault((method_name(row["method"]), row["backbone"]), []).append(row)
+        groups.setdefault((method_name(row["method"]), backbone_name(row["backbone"])), []).append(row)
 
     def numbers(group: list[Row]) -> list[float]:
         scores = [f([row[name] for row in group]) for name in ("rs", "delta_rs") for f in (fmean, max)]

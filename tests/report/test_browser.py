@@ -17,6 +17,7 @@ from report.browser import Browser
 from sfra.metrics import relearning_curve, rs_at_budget
 from sfra.report.page import audit_page
 from sfra.report.page_bench import page_of_reports
+from sfra.tables.names import backbone_name
 
 COLUMNS = {"RS mean": 2, "RS max": 3, "ΔRS mean": 4, "ΔRS max": 5, "Forget before": 6, "Forget after": 7}
 ROUNDED = 0.0051
@@ -109,7 +110,7 @@ def test_two_methods_stand_side_by_side_under_the_filters(bench: Browser, rows: 
     bench.choose("by-rule", "worst-case")
     mine = [row for row in rows if (row["scale"], row["rule"]) == ("canonical", "worst-case")]
     pairs = {
-        (one["forget"], one["backbone"]): (one["rs"], two["rs"], one["delta_rs"], two["delta_rs"])
+        (one["forget"], backbone_name(one["backbone"])): (one["rs"], two["rs"], one["delta_rs"], two["delta_rs"])
         for one in mine
         for two in mine
         if (one["method"], two["method"]) == ("delete", "retrained")

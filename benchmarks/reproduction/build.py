@@ -1,0 +1,66 @@
+"""Everything that can be made of the committed data: tables, figures, pages, the comparison and the document."""
+
+from __future__ import annotations
+
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reproduction.document import comparison_tables, refresh
+from reproduction.draw import document_figures, save_figures
+from reproduction.groups import own_goals, shown_together
+from reproduction.stored import KEPT, ROOT, read_kept
+from sfra.bench.packing import unpack
+from sfra.bench.report import make_report
+from sfra.bench.store import Store
+from sfra.files import write_atomically
+from sfra.report.export import export_bench
+from sfra.report.page_bench import bench_page
+from sfra.tables import write_tables
+
+DOCUMENT = ROOT / "docs" / "reproduction.md"
+FIGURES = ROOT / "docs" / "reproduction"
+COMPARED = "cifar10-resnet18"
+"""The group that the paper's printed numbers are of."""
+
+READINGS = (("canonical", "source-free"), ("native", "worst-case"))
+"""Scale and rule of the figures."""
+
+
+def make_document(*, kept: Path = KEPT, document: Path = DOCUMENT, figures: Path = FIGURES) -> None:
+    """Make the blocks of the document and its figures anew."""
+    rows = read_kept(COMPARED, kept)
+    save_figures(document_figures(rows), figures)
+    write_atomically(document, refresh(document.read_text(encoding="utf-8"), rows).encode())
+
+
+def make_everything(out: Path, *, kept: Path = KEPT) -> None:
+    """Write tables, figures and a page of every archive, and the comparison with the paper."""
+    for archive in sorted(kept.glob("*.tar.gz")):
+        group = archive.name.removesuffix(".tar.gz")
+        with tempfile.TemporaryDirectory() as scratch:
+            store = Store(Path(scratch) / "store")
+            print(f"{group}: {unpack(archive, store)} results", flush=True)
+            make_group(group, members_of(group, kept), store, out)
+    write_tables(comparison_tables(read_kept(COMPARED, kept)), out / "comparison")
+
+
+def make_group(group: str, protocols: list[str], store: Store, out: Path) -> None:
+    """Write what a group of protocols gives: tables of each, pages and figures of those that are shown together."""
+    done = [name for name, goals in own_goals(protocols) if any(store.is_done(goal.cell) for goal in goals)]
+    for name in done:
+        make_report(name, store.root).save(out / name)
+    for names in shown_together(group, done):
+        for scale, rule in READINGS:
+            folder = out / "figures" / names[0] / f"{scale}-{rule}"
+            drawn = export_bench(names, store.root, folder, scale=scale, rule=rule)
+            print(f"{names[0]}: {len(drawn.written)} figures at {scale} scale, rule {rule}", flush=True)
+            for figure, reason in drawn.left_out.items():
+                print(f"  left out: {figure}: {reason}", flush=True)
+        page = bench_page(names, store.root, date=datetime.now(UTC).date().isoformat())
+        write_atomically(out / f"{names[0]}.html", page.encode())
+
+
+def members_of(group: str, kept: Path = KEPT) -> list[str]:
+    """List the protocols of a group, as its rows name them."""
+    return list(dict.fromkeys(row["protocol"] for row in read_kept(group, kept).coverage))

@@ -1,0 +1,98 @@
+"""The document: prose by hand, numbers by the rows, in blocks that are made anew."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Callable, Mapping
+
+from reproduction import sentences_audit as audit
+from reproduction import sentences_paper as paper
+from reproduction.claims import claims_table
+from reproduction.stored import Kept
+from reproduction.tables_audit import control_table, scale_table, selection_table, verdict_table
+from reproduction.tables_models import (
+    alignment_table,
+    confidence_table,
+    controls_table,
+    models_table,
+    multi_table,
+    unlearned_table,
+)
+from reproduction.tables_rs import agreement_table, left_out_table, per_class_table, rs_table
+from sfra.errors import InputError
+from sfra.tables import Table, to_markdown
+
+TABLES: Mapping[str, Callable[[Kept], Table]] = {
+    "rs": rs_table,
+    "agreement": agreement_table,
+    "left-out": left_out_table,
+    "per-class": per_class_table,
+    "claims": claims_table,
+    "unlearned": unlearned_table,
+    "models": models_table,
+    "controls": controls_table,
+    "multi": multi_table,
+    "alignment": alignment_table,
+    "confidence": confidence_table,
+    "control": control_table,
+    "selection": selection_table,
+    "scales": scale_table,
+    "verdicts": verdict_table,
+}
+
+SENTENCES: Mapping[str, Callable[[Kept], str]] = {
+    "coverage": paper.coverage,
+    "settings": paper.settings,
+    "original": paper.original,
+    "unlearned": paper.unlearned,
+    "agreement": paper.agreement,
+    "held": paper.held,
+    "disagreement": paper.disagreement,
+    "paper-scale": paper.scale_of_paper,
+    "candidates": paper.candidates,
+    "experiments": paper.experiments,
+    "scales": audit.scales,
+    "curves": audit.curves,
+    "selection": audit.selection,
+    "controls": audit.controls,
+    "alignment": audit.alignment,
+    "control": audit.control,
+    "two-classes": audit.two_classes,
+}
+
+_BLOCK = re.compile(r"(<!-- (table|text) ([a-z-]+) -->\n).*?(<!-- end -->)", flags=re.DOTALL)
+
+
+def comparison_tables(kept: Kept) -> list[Table]:
+    """Make every table of the comparison."""
+    return [make(kept) for make in TABLES.values()]
+
+
+def refresh(text: str, kept: Kept) -> str:
+    """Make the blocks of a document anew; what is between them stays.
+
+    A block begins with a line ``<!-- table NAME -->`` or ``<!-- text NAME -->`` and ends with ``<!-- end -->``.
+
+    Raises:
+        InputError: A block has an unknown name.
+    """
+
+    def block(found: re.Match[str]) -> str:
+        begin, kind, name, end = found.groups()
+        return f"{begin}{_content(kind, name, kept)}\n{end}"
+
+    return _BLOCK.sub(block, text)
+
+
+def _content(kind: str, name: str, kept: Kept) -> str:
+    known: Mapping[str, Callable[[Kept], Table | str]] = TABLES if kind == "table" else SENTENCES
+    if name not in known:
+        raise InputError(f"the document has an unknown {kind}", expected=", ".join(known), got=name)
+    made = known[name](kept)
+    return to_markdown(made).strip() if isinstance(made, Table) else "\n".join(map(_wrapped, made.strip().splitlines()))
+
+
+def _wrapped(line: str) -> str:
+    hanging = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, 120, subsequent_indent=hanging, break_long_words=False, break_on_hyphens=False)

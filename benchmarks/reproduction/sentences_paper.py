@@ -1,0 +1,206 @@
+"""Sentences about the run, its models and their RS beside the paper's; their numbers come from the rows."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Mapping
+from statistics import fmean
+
+from reproduction.agreement import agree, leave_one_out, means, without
+from reproduction.claims import list_claims, our_numbers
+from reproduction.groups import PARTS
+from reproduction.simple import listed, percent, score, signed
+from reproduction.stored import METHOD_LIST, ROOT, Kept, arrange, paper_rows, printed
+from reproduction.tables_rs import (
+    LEFT_OUT,
+    PUBLISHED,
+    VERDICT,
+    class_correlations,
+    explained_by,
+    method_correlations,
+    over_scales,
+    paper_scores,
+    scores,
+)
+from sfra import recipes
+from sfra.bench.protocol import load_protocol
+from sfra.tables.names import method_name
+
+LEFT_WITH_MORE = ("random-label", "boundary-shrink", "salun")
+"""Methods that the paper's recipes leave with far more forget accuracy than ours, and whose RS is not far."""
+
+WHAT = {
+    "audit": "audits",
+    "pra": "PRA",
+    "linear-probe": "linear probes",
+    "diagnostics": "diagnoses",
+    "geometry": "maps",
+}
+
+
+def coverage(kept: Kept) -> str:
+    """Say what was computed, what is missing, and how long it took."""
+    lines = []
+    for protocol in dict.fromkeys(row["protocol"] for row in kept.coverage):
+        mine = [row for row in kept.coverage if row["protocol"] == protocol and row["what"] in WHAT]
+        told = [f"{row['done']:.0f} of {row['goals']:.0f} {WHAT[row['what']]}" for row in mine]
+        lines.append(f"- `{protocol}`: {', '.join(told)}.")
+    busy = next(row["seconds"] for row in kept.coverage if row["what"] == "all")
+    lacking = [row for row in kept.coverage if row["what"] in WHAT and row["done"] < row["goals"]]
+    missing = ", ".join(f"{row['goals'] - row['done']:.0f} {WHAT[row['what']]}" for row in lacking)
+    took = f"Something was being computed for {busy / 60:.0f} minutes in all, several cells at a time."
+    return "\n".join([*lines, "", f"{took} {f'Not computed yet: {missing}.' if missing else 'Nothing is missing.'}"])
+
+
+def settings(kept: Kept) -> str:
+    """Say what the audits and the trainings were set to."""
+    protocol = load_protocol(kept.group)
+    assert protocol.recipe is not None
+    training, audit = recipes.load(protocol.recipe).training, protocol.audit
+    return (
+        f"Audits have N = {audit['n']:,}, M = {audit['m']}, {audit['epochs']} epochs and {audit['seeds']} seeds, as "
+        f"published. Original and references were trained for {training['epochs']} epochs with a "
+        f"{training['schedule']} schedule; the paper's code trains for 150 in steps. Unlearning "
+        "settings are published ones or were chosen by AUS on the validation split, for class 0 "
+        "([methods.md](methods.md), `benchmarks/recipes/`), never by RS; the paper's rates for this data set are "
+        "known, and often of another order of magnitude. Training seeds: "
+        f"{len(protocol.seeds)}, so differences between the models of a method are differences between classes."
+    )
+
+
+def original(kept: Kept) -> str:
+    """Give the accuracy of the original beside the paper's."""
+    rows = [row for row in kept.originals if row["protocol"] == kept.group]
+    ours = sum(row["hits"] for row in rows) / sum(row["samples"] for row in rows)
+    theirs = next(
+        row["retain_acc_mean"]
+        for row in paper_rows("summary_single_class")
+        if (row["backbone"], row["method"]) == ("ResNet-18", "Original")
+    )
+    return f"The original has {percent(ours, 2)} % on the test split, the paper's {theirs:.2f} %."
+
+
+def unlearned(kept: Kept) -> str:
+    """Say which models are less forgotten than the paper's, and which lost more retain accuracy."""
+    forget, retain = (
+        {m: ours[m] - paper[m] for m in METHOD_LIST if m in ours and m in paper}
+        for ours, paper in (
+            (means(kept.by_class(*PUBLISHED, f"{what}_before")), means(printed("unlearned", f"{what}_acc")))
+            for what in ("forget", "retain")
+        )
+    )
+    more, less = ([m for m in forget if sign * forget[m] > 0.01] for sign in (1, -1))
+    worse = [m for m in retain if retain[m] < -0.02]
+    return (
+        f"By more than a point, {listed(less)} are left with less forget accuracy here than in the paper, "
+        f"{listed(more)} with more. {listed(worse)} lost over two points more retain accuracy than the paper's."
+    )
+
+
+def agreement(kept: Kept) -> str:
+    """Say how far RS agrees with the paper's."""
+    found = agree(scores(kept, *PUBLISHED), paper_scores())
+    classes = [rho for rho in class_correlations(kept).values() if rho is not None]
+    return (
+        f"Over {found.n} methods, in the paper's reading: Spearman {score(found.spearman)}, Pearson "
+        f"{score(found.pearson)}, mean absolute difference {score(found.difference)}, mean difference "
+        f"{signed(found.bias)}. Class by class Spearman is {min(classes):.2f} to {max(classes):.2f}."
+    )
+
+
+def held(kept: Kept) -> str:
+    """Count the claims that hold."""
+    claims, readings = list_claims(), [our_numbers(kept, *reading) for reading in (PUBLISHED, VERDICT)]
+    counts = [sum(claim.holds(numbers) for claim in claims) for numbers in readings]
+    probes = next(row for row in kept.coverage if row["what"] == "linear-probe" and row["protocol"] == kept.group)
+    return (
+        f"Each line is a condition that the paper's printed numbers meet. Of {len(claims)}, ours meet {counts[0]} in "
+        f"the paper's reading and {counts[1]} at canonical scale with the source-free rule. The wording and the "
+        "thresholds are ours and were written when both sets of numbers were known, so read the lines rather than "
+        f"count them. The line on linear probes rests on {probes['done']:.0f} of {probes['goals']:.0f} models."
+    )
+
+
+def disagreement(kept: Kept) -> str:
+    """Say what the rank correlation hangs on."""
+    ours, paper = scores(kept, *PUBLISHED), paper_scores()
+    first, best = next(iter(leave_one_out(ours, paper).items()))
+    far = sorted((m for m in ours if m in paper), key=lambda m: -abs(ours[m] - paper[m]))[:4]
+    pair, triple, four = (score(without(ours, paper, group).spearman) for group in LEFT_OUT)
+    retain, forget = (explained_by(kept)[what] for what in ("retain", "forget"))
+    near = max(abs(ours[m] - paper[m]) for m in LEFT_WITH_MORE)
+    return (
+        f"Spearman is {score(agree(ours, paper).spearman)}. Four methods differ most: "
+        f"{', '.join(f'{method_name(m)} {signed(ours[m] - paper[m])}' for m in far)}. Without Negative Gradient and "
+        f"Learn to Unlearn it is {pair}, without the retrained models too {triple}, without fine-tuning as well "
+        f"{four}. The single method that costs most is {method_name(first)} ({score(best.spearman)} without it). "
+        "These groups were formed with the differences in view, and leaving out what disagrees raises any correlation: "
+        "this locates the difference, and excuses nothing. Model by model, the size of the difference in RS hardly "
+        f"goes with that in forget accuracy after unlearning (Spearman {score(forget[1])} over {forget[0]} models) or "
+        f"in retain accuracy ({score(retain[1])}): {listed(LEFT_WITH_MORE)} were left with far more forget accuracy by "
+        f"the paper's recipes than by ours, and their RS differs by at most {near:.2f}. In general, then, accuracies "
+        "after unlearning do not explain it; for a single method they may."
+    )
+
+
+def scale_of_paper(kept: Kept) -> str:
+    """Say at which scale our heads would agree best with the paper's, and the pattern of the references."""
+    paper, swept = paper_scores(), over_scales(kept)
+    found = {kappa: agree(some, paper) for kappa, some in swept.items()}
+    kappa = min(found, key=lambda k: found[k].difference)
+    nearest = min(swept, key=lambda k: abs(swept[k]["retrained"] - paper["retrained"]))
+    rho = method_correlations(kept)["retrained"]
+    return (
+        "Retrained models give back less than the paper's, yet class by class in its order (Spearman "
+        f"{score(rho)}), and at κ = {nearest:.2f} as much ({score(swept[nearest]['retrained'])} on average, "
+        f"worst-case). Of the {len(found)} scales, the mean absolute difference is smallest at κ = {kappa:.2f}, "
+        f"{score(found[kappa].difference)}, with Spearman {score(found[kappa].spearman)}. That is what larger heads in "
+        "the paper would look like, as another training recipe may leave them; it does not prove it."
+    )
+
+
+def candidates(kept: Kept) -> str:
+    """Quote what validation said of a rate near the paper's for Negative Gradient."""
+    path = ROOT / "benchmarks" / "recipes" / f"{load_protocol(kept.group).recipe}.csv"
+    with path.open(newline="", encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["method"] == "negative-gradient" and row["retain"]]
+    low = next(row for row in rows if json.loads(row["settings"]) == {"learning_rate": 3e-05})
+    chosen = next(row for row in rows if row["chosen"])
+    return (
+        f"Negative Gradient at a rate of 3e-5, near the paper's 5e-5, left {_pair(low)} % (retain, forget) of class 0 "
+        f"on the validation split, close to what the paper prints; the rate that AUS chose, {_pair(chosen)} %."
+    )
+
+
+def _pair(row: Mapping[str, str]) -> str:
+    return f"{percent(float(row['retain']))} and {percent(float(row['forget_accuracy']))}"
+
+
+def experiments(kept: Kept) -> str:
+    """Say which experiments would settle the difference; list what further protocols of the group found."""
+    known, ours = [f"{kept.group}{ending}" for ending in PARTS], scores(kept, *PUBLISHED)
+    lines = []
+    for protocol in dict.fromkeys(row["protocol"] for row in kept.coverage if row["protocol"] not in known):
+        wanted = (protocol, *PUBLISHED, "released", "main")
+        names = ("protocol", "scale", "rule", "variant", "audit")
+        rows = [row for row in kept.audits if tuple(row[name] for name in names) == wanted]
+        for method in dict.fromkeys(row["method"] for row in rows):
+            mine = [row["rs"] for row in rows if row["method"] == method]
+            lines.append(
+                f"- `{protocol}`, {method_name(method)}: mean RS {score(fmean(mine))} over {len(mine)} audits (above "
+                f"{score(ours.get(method))}, paper {score(paper_scores().get(method))})"
+            )
+        if rows:
+            instead = agree(ours | means(arrange(rows, "rs")), paper_scores())
+            lines.append(
+                f"- With these in the place of the ones above, Spearman over {instead.n} methods is "
+                f"{score(instead.spearman)} and the mean absolute difference {score(instead.difference)}."
+            )
+    asked = (
+        "Two experiments would settle it: audits of models unlearned with the paper's learning rates, and originals "
+        "and references trained with the paper's step schedule."
+    )
+    if not lines:
+        return f"{asked} Neither has been run."
+    return "\n".join([f"{asked} What further protocols found, in the paper's reading:", "", *lines])

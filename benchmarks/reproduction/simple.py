@@ -1,0 +1,70 @@
+"""Tables of a label and numbers, and how numbers are written in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from sfra.tables import Column, Table
+from sfra.tables.names import method_name
+
+Text = str | None
+
+
+def simple_table(
+    label: str, title: str, columns: Mapping[str, str], rows: Iterable[Sequence[Text]], notes: Sequence[str] = ()
+) -> Table:
+    """Make a table from text; the first column is a name, the others are numbers.
+
+    Args:
+        label: Short name, of its files.
+        title: Caption.
+        columns: Heading by name in CSV.
+        rows: What the columns hold; None for what is missing.
+        notes: What a reader must know.
+    """
+    made = tuple(
+        Column(names=(name,), heading=heading, numeric=i > 0) for i, (name, heading) in enumerate(columns.items())
+    )
+    return Table(
+        title=title, label=label, columns=made, rows=tuple(tuple((t,) for t in row) for row in rows), notes=tuple(notes)
+    )
+
+
+def score(value: float | None, digits: int = 2) -> Text:
+    """Write a score.
+
+    >>> score(0.956), score(None)
+    ('0.96', None)
+    """
+    return None if value is None else f"{value:.{digits}f}"
+
+
+def signed(value: float | None, digits: int = 2) -> Text:
+    """Write a difference with its sign, and none at zero.
+
+    >>> signed(0.126), signed(-0.001)
+    ('+0.13', '0.00')
+    """
+    if value is None:
+        return None
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def percent(value: float | None, digits: int = 1) -> Text:
+    """Write a fraction in percent, without the sign.
+
+    >>> percent(0.0764)
+    '7.6'
+    """
+    return None if value is None else f"{100 * value:.{digits}f}"
+
+
+def listed(methods: Sequence[str]) -> str:
+    """Name methods in a sentence.
+
+    >>> listed(["delete", "salun", "scrub"])
+    'DELETE, SalUn and SCRUB'
+    """
+    names = [method_name(method) for method in methods]
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
