@@ -176,6 +176,18 @@ def test_the_average_of_an_ablation_is_over_the_classes_that_are_there() -> None
     assert column(table, "rs_1_std") == ["0.01", None]
 
 
+def test_an_ablation_is_read_from_its_own_audits_where_it_has_them() -> None:
+    rows = [
+        audit_row(rs=0.5),
+        audit_row(rs=0.52, rs_std=0.02, audit="scores", varied={"score": "softmax"}),
+        audit_row(rs=0.4, rs_std=0.03, audit="scores", score="energy", varied={"score": "energy"}),
+        audit_row(rs=0.3, audit="proposals", proposal="uniform", varied={"proposal": "uniform"}),
+    ]
+    assert column(scores_table(rows, **READING), "rs_7") == ["0.52", "0.40"]
+    assert column(scores_table(rows, **READING), "rs_7_std") == ["0.02", "0.03"]
+    assert column(distributions_table(rows, **READING), "rs_7") == ["0.50", "0.30"]
+
+
 def test_the_missing_row_stands_beside_the_released_one_of_the_same_audit() -> None:
     rows = [
         audit_row(rs=0.5),

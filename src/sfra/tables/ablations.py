@@ -146,9 +146,9 @@ def _comparable(rows: Iterable[Row], factor: str) -> list[list[Row]]:
 
 
 def _distinct(rows: Iterable[Row], factor: str) -> list[Row]:
-    """Keep one row of each model and value: the main audit and an ablation may be the same audit."""
+    """Keep one row of each model and value, that of the ablation itself before others with the same settings."""
     found: dict[tuple[Any, ...], Row] = {}
-    for row in rows:
+    for row in sorted(rows, key=lambda row: factor not in (row.get("varied") or {})):
         found.setdefault((_model(row), *(row.get(name) for name in (*SETTINGS, factor))), row)
     return list(found.values())
 
