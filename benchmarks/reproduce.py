@@ -9,7 +9,9 @@
 All protocols are one grid, so that the GPU is never idle between them. Where NVIDIA's multi-process service is
 installed it is started: several networks then train side by side on one GPU, a third faster than one by one.
 Goals are finished in turn, class by class, so that a sitting may end at any time; only the cells that were being
-computed are lost. ``--first`` computes only the originals; ``--only NAME=VALUE,…`` a part, as ``sfra bench run`` does.
+computed are lost. Linear probes are small steps that starve beside trainings: ``--ready --only what=linear-probe
+--device cpu`` computes those whose features are there, in a process of its own. ``--first`` computes only the
+originals; ``--only NAME=VALUE,…`` a part, as ``sfra bench run`` does.
 """
 
 from __future__ import annotations
@@ -83,14 +85,17 @@ def tell(started: float) -> object:
 
 def compute(asked: argparse.Namespace) -> int:
     """Compute what the store lacks."""
+    store = Store(asked.store)
     only = {"method": "original"} if asked.first else parse_only(asked.only)
     goals = goals_of(asked.protocols, only)
     cells = [goal.cell for goal in sorted(goals, key=turn)]
+    if asked.ready:
+        cells = [cell for cell in cells if all(store.is_done(need) for need in cell.needs.values())]
     if asked.device.startswith("cuda"):
         share_gpu()
     summary = run(
         cells,
-        Store(asked.store),
+        store,
         workers=asked.workers,
         devices=tuple(asked.device.split(",")),
         in_turn=True,
@@ -144,6 +149,7 @@ def main() -> int:
             command.add_argument("--workers", type=int)
             command.add_argument("--first", action="store_true", help="only the originals")
             command.add_argument("--only", help="only a part, such as method=retrained")
+            command.add_argument("--ready", action="store_true", help="only what no model has to be made for")
             continue
         command.add_argument("--out", type=Path, required=True)
         if name == "keep":
