@@ -101,6 +101,13 @@ def test_models_of_other_seeds_have_maps_of_their_own() -> None:
     assert set(drawn) == {"map-delete", "map-delete-seed-4"}
 
 
+def test_maps_of_several_forget_sets_do_not_take_each_others_place() -> None:
+    pair = {**embedding("delete"), "forget": "1+6", "forget_classes": [1, 6]}
+    drawn, _ = diagnosis_figures([], [embedding("delete"), pair, embedding("salun")])
+    single = embedding("delete")["forget"]
+    assert set(drawn) == {f"map-delete-{single}", "map-delete-1+6", "map-salun"}
+
+
 def test_the_main_audit_counts_among_sizes_that_leave_its_own_out() -> None:
     main, other = audit_row(m=10), audit_row("salun", m=10)
     some = [audit_row(audit="M", m=m) for m in (5, 20)]

@@ -87,7 +87,7 @@ def test_margin_pairs_are_thinned_evenly_but_described_whole() -> None:
     assert len(rows_of(chart, "competitor")) == len(rows[::3])
     text = chart.to_dict()["description"]
     assert f"{len(rows)} pairs: Pearson {np.corrcoef(exact, near)[0, 1]:.2f}" in text
-    assert f"{np.mean(np.sign(exact) == np.sign(near)):.0%} agree in sign" in text
+    assert f"{100 * np.mean(np.sign(exact) == np.sign(near)):.0f} % agree in sign" in text
 
 
 def test_the_embedding_has_a_panel_per_space_and_names_classes_where_they_lie() -> None:

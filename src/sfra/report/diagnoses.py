@@ -68,10 +68,11 @@ def diagnosis_figures(
         mine = _single([row for row in diagnoses if row["method"] == method])
         drawn[f"alpha-{method}"] = partial(alpha_figure, _pooled(mine), subtitle=_subtitle(mine))
         drawn[f"margin-{method}"] = partial(margin_figure, margin_rows(mine[0]["margin"]), subtitle=_subtitle(mine[:1]))
+    several = Counter(method for method, _ in {(row["method"], forget_name(row)) for row in maps})
     for row in maps:
-        forget = forget_of(row)
-        name = f"map-{row['method']}" + (f"-seed-{row['seed']}" if row["seed"] else "")
-        drawn[name] = partial(embedding_figure, row["points"], forget=forget, subtitle=_subtitle([row]))
+        which = f"-{forget_name(row)}" if several[row["method"]] > 1 else ""
+        name = f"map-{row['method']}{which}" + (f"-seed-{row['seed']}" if row["seed"] else "")
+        drawn[name] = partial(embedding_figure, row["points"], forget=forget_of(row), subtitle=_subtitle([row]))
     left_out = {} if diagnoses else {"alpha": MISSING, "margin": MISSING}
     return drawn, left_out | ({} if maps else {"map": UNMAPPED})
 

@@ -113,7 +113,7 @@ def margin_figure(rows: Sequence[Mapping[str, Any]], *, subtitle: str = "", styl
     if not rows:
         raise InputError("there is nothing to draw: no pairs of exact and approximate change", got="no rows")
     exact, near = (np.array([row[name] for row in rows], dtype=float) for name in ("exact", "approximate"))
-    facts = f"{(np.sign(exact) == np.sign(near)).mean():.0%} agree in sign"
+    facts = f"{100 * (np.sign(exact) == np.sign(near)).mean():.0f} % agree in sign"
     if np.ptp(exact) > 0 and np.ptp(near) > 0:
         facts = f"Pearson {np.corrcoef(exact, near)[0, 1]:.2f}, {facts}"
     step = -(-len(rows) // MOST_POINTS)

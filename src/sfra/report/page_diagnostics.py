@@ -77,17 +77,17 @@ def _tables(rows: Rows, scale: str, rule: str) -> list[Any]:
 def _groups(
     setting: Setting, rows: Rows, diagnoses: Sequence[Row], maps: Sequence[Row], scale: str, rule: str
 ) -> list[tuple[str, dict[str, Any]]]:
-    """Draw the figures of one data set and backbone: those of M and N, then method by method."""
+    """Draw the figures of one data set and backbone: those of M and N, then method by method, with its first map."""
     audits, found, points = (
         [row for row in part if (row["dataset"], row["backbone"]) == setting] for part in (rows.audits, diagnoses, maps)
     )
-    calls, _ = diagnosis_figures(found, [_light(row) for row in points])
     groups = [
         ("M and N", _drawn({"sensitivity": partial(sensitivity_figure, with_main(audits), scale=scale, rule=rule)}))
     ]
     for method in _chosen(found, points):
-        mine = {name: call for name, call in calls.items() if name.partition("-")[2] == method}
-        groups.append((method_name(method), _drawn(mine)))
+        mine, maps_of_it = ([row for row in part if row["method"] == method] for part in (found, points))
+        calls, _ = diagnosis_figures(mine, [_light(row) for row in maps_of_it[:1]])
+        groups.append((method_name(method), _drawn(calls)))
     return [(title, charts) for title, charts in groups if charts]
 
 
