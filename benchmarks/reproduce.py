@@ -7,7 +7,7 @@
     python benchmarks/reproduce.py report --out reproduction-report                 # all that is made of that
 
 All protocols are one grid, so that the GPU is never idle between them. Where NVIDIA's multi-process service is
-installed it is started: several networks then train side by side on one GPU, a third faster than one by one.
+installed it is started: the kernels of several networks then run side by side on one GPU.
 Goals are finished in turn, class by class, so that a sitting may end at any time; only the cells that were being
 computed are lost. Linear probes are small steps that starve beside trainings: ``--ready --only what=linear-probe
 --device cpu`` computes those whose features are there, in a process of its own. ``--first`` computes only the
