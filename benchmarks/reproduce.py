@@ -1,8 +1,8 @@
 """Compute the published experiments on a GPU, in as many sittings as it takes, and take the results home.
 
     python benchmarks/reproduce.py run --store STORE --device cuda --workers 12     # goes on where it stopped
-    python benchmarks/reproduce.py pack --store STORE --out results.tar.gz          # megabytes, without the models
-    python benchmarks/reproduce.py unpack results.tar.gz --store STORE              # on another machine
+    sfra bench pack PROTOCOL… --store STORE --out results.tar.gz                    # megabytes, without the models
+    sfra bench unpack results.tar.gz --store STORE                                  # on another machine
     python benchmarks/reproduce.py keep --store STORE --out reproduction            # what is committed of it
     python benchmarks/reproduce.py report --out reproduction-report                 # all that is made of that
 
@@ -28,8 +28,6 @@ from pathlib import Path
 
 from reproduction.build import make_document, make_everything
 from reproduction.keep import keep
-from sfra.bench.cell import Cell
-from sfra.bench.packing import pack, unpack
 from sfra.bench.plan import Goal, parse_only, plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.runner import run
@@ -105,18 +103,6 @@ def compute(asked: argparse.Namespace) -> int:
     return 0 if summary.complete else 1
 
 
-def take_home(asked: argparse.Namespace) -> int:
-    """Pack the results; with ``--originals`` the original networks too, so that another machine can go on."""
-    goals = [goal for goal in goals_of(asked.protocols, {}) if not asked.ablations or turn(goal)[0]]
-    store = Store(asked.store, read_only=True)
-    originals: list[Cell] = []
-    if asked.originals:
-        originals = [need for goal in goals if goal.what == "accuracy" for need in goal.cell.needs.values()]
-    count = pack([goal.cell for goal in goals], store, asked.out, whole=originals)
-    print(f"{count} of {len(goals)} results, {Path(asked.out).stat().st_size / 2**20:.1f} MiB")
-    return 0
-
-
 def keep_rows(asked: argparse.Namespace) -> int:
     """Write rows, a slim archive and the heads into the folder that is committed."""
     keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
@@ -135,13 +121,9 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, work in (("run", compute), ("pack", take_home), ("keep", keep_rows), ("unpack", None)):
+    for name, work in (("run", compute), ("keep", keep_rows)):
         command = commands.add_parser(name)
         command.add_argument("--store", type=Path, required=True)
-        if name == "unpack":
-            command.add_argument("file", type=Path)
-            command.set_defaults(work=lambda asked: print(unpack(asked.file, Store(asked.store)), "new results") or 0)
-            continue
         command.add_argument("--protocols", nargs="+", default=PROTOCOLS)
         command.set_defaults(work=work)
         if name == "run":
@@ -150,13 +132,9 @@ def main() -> int:
             command.add_argument("--first", action="store_true", help="only the originals")
             command.add_argument("--only", help="only a part, such as method=retrained")
             command.add_argument("--ready", action="store_true", help="only what no model has to be made for")
-            continue
-        command.add_argument("--out", type=Path, required=True)
-        if name == "keep":
-            command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
         else:
-            command.add_argument("--ablations", action="store_true", help="only the ablations")
-            command.add_argument("--originals", action="store_true", help="also the original networks")
+            command.add_argument("--out", type=Path, required=True)
+            command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
     command = commands.add_parser("report")
     command.add_argument("--out", type=Path, default=Path("reproduction-report"))
     command.add_argument("--document", action="store_true", help="only docs/reproduction.md and its figures")

@@ -24,7 +24,7 @@ from sfra.bench.cell import reachable
 from sfra.bench.packing import FACTS, pack
 from sfra.bench.plan import Goal
 from sfra.bench.records import Record
-from sfra.bench.rows import collect
+from sfra.bench.rows import OF_READING, collect
 from sfra.bench.store import Store
 from sfra.files import write_atomically
 
@@ -33,19 +33,7 @@ Row = Mapping[str, Any]
 IDENTITY = ("seed", "method", "forget")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "originals": ("seed", "label", "name", "samples", "hits"),
-    "audits": (
-        *(*IDENTITY, "audit", "varied", "scale", "kappa", "variant", "rule", "rs", "rs_std", "delta_rs"),
-        *(
-            "reference_rs",
-            "retain_before",
-            "retain_after",
-            "forget_before",
-            "forget_after",
-            "floor",
-            "verdict",
-            "epoch",
-        ),
-    ),
+    "audits": (*IDENTITY, "audit", "varied", *OF_READING),
     "pra": (
         *(*IDENTITY, "variant", "support", "alpha", "rs", "delta_rs"),
         *("retain_before", "retain_after", "forget_before", "forget_after"),
