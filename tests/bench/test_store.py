@@ -170,7 +170,7 @@ def test_a_lock_is_free_again_when_its_process_is_killed_although_its_forked_chi
     program = (
         "import os, sys, time; from sfra.bench.store import Store; lock = Store(sys.argv[1]).lock(sys.argv[2])\n"
         "child = os.fork()\n"
-        "print(child, flush=True); time.sleep(60)"
+        "os.write(1, b'%d\\n' % child); time.sleep(60)"  # in one piece: both write to this pipe
     )
     arguments = [sys.executable, "-c", program, str(store.root), ONE.key]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
