@@ -168,7 +168,7 @@ def mean_aus(rows: list[Row]) -> float:
 def block(method: str, settings: dict[str, Any]) -> str:
     """Write what differs from the published defaults as TOML."""
     defaults = unlearn.describe(method).settings
-    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items() if value != defaults[key]]
+    lines = [f"{key} = {json.dumps(value)}" for key, value in settings.items() if value != defaults.get(key)]
     return "\n".join([f"[methods.{method}]", *lines, ""])
 
 

@@ -2,6 +2,7 @@
 
     python benchmarks/reproduce.py run --store STORE --device cuda --workers 12     # goes on where it stopped
     sfra bench pack PROTOCOL… --store STORE --out results.tar.gz                    # megabytes, without the models
+    python benchmarks/reproduce.py heads --store STORE --out heads.tar.gz --protocols PROTOCOL…   # of one group
     sfra bench unpack results.tar.gz --store STORE                                  # on another machine
     python benchmarks/reproduce.py keep --store STORE --out reproduction            # what is committed of it
     python benchmarks/reproduce.py report --out reproduction-report                 # all that is made of that
@@ -27,6 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reproduction.build import make_document, make_everything
+from reproduction.heads import write_archive
 from reproduction.keep import keep
 from sfra.bench.plan import Goal, parse_only, plan
 from sfra.bench.protocol import load_protocol
@@ -76,7 +78,10 @@ def tell(started: float) -> object:
             spent = time.monotonic() - started
             note = f": {progress.message}" if progress.event != "written" else ""
             counts = f"{progress.done} done, {progress.left} left, {progress.failed} failed"
-            print(f"{spent:6.0f} s  {counts}  {progress.event} {progress.cell.label}{note}", flush=True)
+            print(
+                f"{spent:6.0f} s  {counts}  {progress.event} {progress.cell.label if progress.cell else ''}{note}",
+                flush=True,
+            )
 
     return line
 
@@ -103,6 +108,13 @@ def compute(asked: argparse.Namespace) -> int:
     return 0 if summary.complete else 1
 
 
+def take_heads(asked: argparse.Namespace) -> int:
+    """Write the heads of one group's models into an archive that ``keep --models`` reads."""
+    count = write_archive(asked.protocols, Store(asked.store, read_only=True), asked.out)
+    print(f"{asked.out}: {count} heads")
+    return 0
+
+
 def keep_rows(asked: argparse.Namespace) -> int:
     """Write rows, a slim archive and the heads into the folder that is committed."""
     keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
@@ -121,7 +133,7 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, work in (("run", compute), ("keep", keep_rows)):
+    for name, work in (("run", compute), ("heads", take_heads), ("keep", keep_rows)):
         command = commands.add_parser(name)
         command.add_argument("--store", type=Path, required=True)
         command.add_argument("--protocols", nargs="+", default=PROTOCOLS)
@@ -134,6 +146,7 @@ def main() -> int:
             command.add_argument("--ready", action="store_true", help="only what no model has to be made for")
         else:
             command.add_argument("--out", type=Path, required=True)
+        if name == "keep":
             command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
     command = commands.add_parser("report")
     command.add_argument("--out", type=Path, default=Path("reproduction-report"))

@@ -1,0 +1,73 @@
+"""Take the heads of a grid's models home: kilobytes each, where the models weigh megabytes."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import json
+import tarfile
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+
+from reproduction.groups import PARTS, groups_of, own_goals
+from sfra.bench.cell import Cell, reachable
+from sfra.bench.plan import Goal
+from sfra.bench.store import Store
+from sfra.errors import InputError
+from sfra.files import write_atomically
+
+
+def write_archive(protocols: Sequence[str], store: Store, out: Path) -> int:
+    """Write ``heads/METHOD-FORGET.safetensors`` of every audited model, and what is known of how each was made.
+
+    Models of a protocol that stands alone in its group, such as one of other rates, have the end of its name before
+    theirs: ``steps-delete-0``.
+
+    Args:
+        protocols: Those of one group, the one that the others are named after among them.
+        store: Where the models are.
+        out: ``.tar.gz`` to write.
+
+    Returns:
+        How many heads there are.
+
+    Raises:
+        InputError: The protocols are of several groups.
+    """
+    groups = groups_of(protocols)
+    if len(groups) != 1:
+        raise InputError("the heads of one group go into one file", expected="one group", got=", ".join(groups))
+    (group,) = groups
+    own = list(own_goals(groups[group]))
+    goals = [goal for _, some in own for goal in some]
+    audited = {f"{_place(name, group)}{model}": cell for name, some in own for model, cell in _audited(some)}
+    heads = {name: store.folder(cell) / "head.safetensors" for name, cell in audited.items() if store.is_done(cell)}
+    made = [cell for cell in reachable(goal.cell for goal in goals).values() if cell.kind in ("train", "unlearn")]
+    known = [record for cell in made if (record := store.record(cell)) is not None]
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w") as archive:
+        for name, path in sorted(heads.items()):
+            _add(archive, f"heads/{name}.safetensors", path.read_bytes())
+        facts = [asdict(record) for record in sorted(known, key=lambda record: record.key)]
+        _add(archive, "heads/facts.json", json.dumps(facts, sort_keys=True).encode())
+    write_atomically(out, gzip.compress(content.getvalue(), mtime=0))
+    return len(heads)
+
+
+def _place(protocol: str, group: str) -> str:
+    ending = protocol.removeprefix(group)
+    return "" if ending in PARTS else f"{ending.removeprefix('-')}-"
+
+
+def _audited(goals: Sequence[Goal]) -> Iterator[tuple[str, Cell]]:
+    """Name the test features of each audited model: their cell holds its head."""
+    for goal in goals:
+        if goal.what == "audit" and goal.identity["audit"] == "main":
+            yield f"{goal.identity['method']}-{goal.identity['forget']}", goal.cell.needs["test"]
+
+
+def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
+    member = tarfile.TarInfo(name)
+    member.size = len(content)
+    archive.addfile(member, io.BytesIO(content))
