@@ -36,7 +36,14 @@ from sfra.bench.runner import run
 from sfra.bench.store import Store
 from sfra.bench.summary import Progress
 
-PROTOCOLS = ("cifar10-resnet18", "cifar10-resnet18-multi", "cifar10-resnet18-ablations")
+PROTOCOLS = (
+    "cifar10-resnet18",
+    "cifar10-resnet18-multi",
+    "cifar10-resnet18-ablations",
+    "cifar10-resnet18-published",
+    "cifar10-resnet18-steps",
+    "cifar100-resnet18",
+)
 
 
 def goals_of(protocols: Sequence[str], only: dict[str, str]) -> list[Goal]:
@@ -150,7 +157,7 @@ def main() -> int:
             command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
     command = commands.add_parser("report")
     command.add_argument("--out", type=Path, default=Path("reproduction-report"))
-    command.add_argument("--document", action="store_true", help="only docs/reproduction.md and its figures")
+    command.add_argument("--document", action="store_true", help="only the documents and their figures")
     command.set_defaults(work=report)
     asked = parser.parse_args()
     return int(asked.work(asked))

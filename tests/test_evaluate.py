@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfra.errors import InputError
-from sfra.evaluate import RULES, Trace, check_evaluation, confusion, evaluate, select
+from sfra.evaluate import check_evaluation, confusion, evaluate
 from sfra.head import Head
 from sfra.metrics import relearning_score
+from sfra.trace import RULES, Trace, select
 
 
 @dataclass
@@ -264,8 +265,8 @@ def test_a_rule_that_cannot_be_applied_says_why(rule: str, validation: Trace | N
 
 def test_the_docstring_examples_run() -> None:
     parser, runner = doctest.DocTestParser(), doctest.DocTestRunner()
-    names = vars(sys.modules["sfra.evaluate"])
     for thing in (Trace, evaluate, confusion, select):
+        names = vars(sys.modules[thing.__module__])
         example = parser.get_doctest(thing.__doc__ or "", dict(names), thing.__name__, None, None)
         assert example.examples
         runner.run(example)

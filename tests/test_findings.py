@@ -9,7 +9,7 @@ import pytest
 
 from sfra import findings
 from sfra.errors import InputError
-from sfra.findings import CODES, Finding
+from sfra.findings import CODES, Finding, reference, release, score
 from sfra.metrics import degenerate_floor
 
 FLAGS = Path(__file__).parents[1] / "docs" / "flags.md"
@@ -186,16 +186,16 @@ def test_a_paragraph_says_when_what_and_what_to_do(code: str) -> None:
 
 def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     text = paragraphs()
-    assert f"{100 * findings.RETAIN_DROP:.0f} points" in text["retain-drop"]
-    assert f"{100 * findings.DEGENERATE_DROP:.0f} points" in text["degenerate"]
-    assert f"{findings.FORGET_LOW:.2f}" in text["forget-not-low"]
-    assert f"{findings.REFERENCE_FORGET:.2f}" in text["reference-saw-class"]
-    assert f"{100 * findings.REFERENCE_GAP:.0f} points" in text["reference-differs"]
-    assert f"{findings.HIGH_RS} or more" in text["generic-relearnability"]
-    assert f"{findings.DELTA_BAND}" in text["generic-relearnability"]
-    assert f"-{findings.DELTA_BAND}" in text["negative-delta"]
-    assert f"{findings.OUTLIER_Z}" in text["forget-row-outlier"]
-    assert f"min({findings.STABLE_M}, {findings.STABLE_PROBES}" in text["small-m"]
-    assert f"{findings.STANDARD_ERROR}" in text["few-eval-samples"]
-    assert f"{findings.SEED_SPREAD}" in text["seed-spread"]
-    assert f"{findings.LATE_RISE}" in text["late-recovery"]
+    assert f"{100 * score.RETAIN_DROP:.0f} points" in text["retain-drop"]
+    assert f"{100 * score.DEGENERATE_DROP:.0f} points" in text["degenerate"]
+    assert f"{score.FORGET_LOW:.2f}" in text["forget-not-low"]
+    assert f"{reference.REFERENCE_FORGET:.2f}" in text["reference-saw-class"]
+    assert f"{100 * reference.REFERENCE_GAP:.0f} points" in text["reference-differs"]
+    assert f"{reference.HIGH_RS} or more" in text["generic-relearnability"]
+    assert f"{reference.DELTA_BAND}" in text["generic-relearnability"]
+    assert f"-{reference.DELTA_BAND}" in text["negative-delta"]
+    assert f"{release.OUTLIER_Z}" in text["forget-row-outlier"]
+    assert f"min({release.STABLE_M}, {release.STABLE_PROBES}" in text["small-m"]
+    assert f"{score.STANDARD_ERROR}" in text["few-eval-samples"]
+    assert f"{score.SEED_SPREAD}" in text["seed-spread"]
+    assert f"{score.LATE_RISE}" in text["late-recovery"]

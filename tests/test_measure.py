@@ -11,14 +11,15 @@ from hypothesis import strategies as st
 from audit_toys import FORGET, hidden
 from sfra.config import AuditConfig
 from sfra.data import FeatureSet
-from sfra.evaluate import Trace, evaluate
+from sfra.evaluate import evaluate
 from sfra.head import Head
 from sfra.measure import Measured, Split, budgets, measure, outcomes, split_features
 from sfra.metrics import relearning_score
 from sfra.probes import sample_probes
-from sfra.relearn import Trajectory
 from sfra.runs import Run, Setting, relearn_release
 from sfra.scale import KAPPA, Placed
+from sfra.trace import Trace
+from sfra.trajectory import Trajectory
 
 RELEASED = Setting(kappa=KAPPA, variant="released")
 RESET = Setting(kappa=KAPPA, variant="reset-row")

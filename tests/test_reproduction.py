@@ -96,19 +96,6 @@ def test_every_block_is_used_or_in_the_report_and_unknown_ones_are_refused(kept:
     assert len({table.label for table in comparison_tables(kept)}) == len(TABLES)
 
 
-def test_further_protocols_are_told_of_once_they_are_there(kept: Kept) -> None:
-    assert "Neither has been run." in SENTENCES["experiments"](kept)
-    name = f"{COMPARED}-rates"
-    mine = [row for row in kept.main("native", "worst-case") if row["method"] == "negative-gradient"]
-    more = [{**row, "protocol": name, "rs": 0.625} for row in mine]
-    covered = [*kept.coverage, {"protocol": name, "what": "audit", "done": 10.0, "goals": 12.0, "seconds": 1.0}]
-    told = replace(kept, audits=[*kept.audits, *more], coverage=covered)
-    assert f"`{name}`, Negative Gradient: mean RS 0.62 over 10 audits" in SENTENCES["experiments"](told)
-    assert "in the place of the ones above, Spearman over 11 methods is" in SENTENCES["experiments"](told)
-    assert "2 audits" in SENTENCES["coverage"](told)
-    assert TABLES["rs"](told) == TABLES["rs"](kept)
-
-
 # the numbers
 
 
@@ -225,7 +212,7 @@ def test_the_heads_are_those_that_were_audited(unpacked: Store) -> None:
 
 def test_the_files_are_small_and_end_their_lines_alike() -> None:
     files = [path for path in KEPT.rglob("*") if path.is_file()]
-    assert sum(path.stat().st_size for path in files if COMPARED in path.as_posix()) < 8 * 2**20
+    assert sum(path.stat().st_size for path in files if COMPARED in path.as_posix()) < 14 * 2**20
     assert [path.name for path in files if path.suffix in (".csv", ".md") and b"\r" in path.read_bytes()] == []
 
 

@@ -19,10 +19,11 @@ ALLOWED = (
     "sfra.head",
     "sfra.probes",
     "sfra.relearn",
+    "sfra.trajectory",
     "sfra.adam",
     "sfra.threads",
 )
-FORBIDDEN = ("data", "controls", "bench", "unlearn", "evaluate", "release")
+FORBIDDEN = ("data", "controls", "bench", "unlearn", "evaluate", "trace", "release")
 PACKAGE = Path(sfra.__file__).parent
 
 STEPS = """
@@ -145,6 +146,8 @@ def test_the_list_of_what_is_allowed_leaves_out_everything_that_sees_data(part: 
     [
         ("probes/select.py", "import sfra.data", "sfra.data"),
         ("relearn.py", "def late() -> None:\n    from sfra.evaluate import evaluate", "sfra.evaluate"),
+        ("trajectory.py", "import sfra.data", "sfra.data"),
+        ("probes/settings.py", "from sfra import bench", "sfra.bench"),
         ("head.py", "from sfra import load_data", "sfra.load_data"),
         ("probes/kernels.py", "def late() -> None:\n    import sfra.unlearn.base", "sfra.unlearn.base"),
     ],

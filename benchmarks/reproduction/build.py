@@ -7,9 +7,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from reproduction.document import comparison_tables, refresh
-from reproduction.draw import document_figures, save_figures
+from reproduction.document_beside import BESIDE, beside_tables, refresh_beside
+from reproduction.draw import beside_figures, document_figures, save_figures
 from reproduction.groups import own_goals, shown_together
-from reproduction.stored import KEPT, ROOT, read_kept
+from reproduction.stored import KEPT, ROOT, Kept, read_kept
 from sfra.bench.packing import unpack
 from sfra.bench.report import make_report
 from sfra.bench.store import Store
@@ -18,8 +19,12 @@ from sfra.report.export import export_bench
 from sfra.report.page_bench import bench_page
 from sfra.tables import write_tables
 
-DOCUMENT = ROOT / "docs" / "reproduction.md"
-FIGURES = ROOT / "docs" / "reproduction"
+DOCS = ROOT / "docs"
+DOCUMENT = DOCS / "reproduction.md"
+FIGURES = DOCS / "reproduction"
+TEMPLATES = Path(__file__).parent
+"""Where documents are that no rows were there for when they were written: prose with empty blocks."""
+
 COMPARED = "cifar10-resnet18"
 """The group that the paper's printed numbers are of."""
 
@@ -27,11 +32,28 @@ READINGS = (("canonical", "source-free"), ("native", "worst-case"))
 """Scale and rule of the figures."""
 
 
-def make_document(*, kept: Path = KEPT, document: Path = DOCUMENT, figures: Path = FIGURES) -> None:
-    """Make the blocks of the document and its figures anew."""
-    rows = read_kept(COMPARED, kept)
-    save_figures(document_figures(rows), figures)
+def make_document(*, kept: Path = KEPT, docs: Path = DOCS) -> None:
+    """Make the blocks of the document and its figures anew, and the documents of further groups that have rows."""
+    rows, document = read_kept(COMPARED, kept), docs / DOCUMENT.name
+    save_figures(document_figures(rows), docs / FIGURES.name)
     write_atomically(document, refresh(document.read_text(encoding="utf-8"), rows).encode())
+    for group in further_groups(kept):
+        make_beside(read_kept(group, kept), rows, docs)
+
+
+def further_groups(kept: Path = KEPT) -> list[str]:
+    """List the groups with rows that have a document of their own."""
+    return [group for group in BESIDE if read_kept(group, kept).coverage]
+
+
+def make_beside(kept: Kept, other: Kept, docs: Path) -> Path:
+    """Make the document of a further group anew, at first from its template."""
+    name = f"reproduction-{BESIDE[kept.group]}"
+    document = docs / f"{name}.md"
+    source = document if document.is_file() else TEMPLATES / f"{BESIDE[kept.group]}.md"
+    save_figures(beside_figures(kept, other), docs / name)
+    write_atomically(document, refresh_beside(source.read_text(encoding="utf-8"), kept, other).encode())
+    return document
 
 
 def make_everything(out: Path, *, kept: Path = KEPT) -> None:
@@ -42,7 +64,10 @@ def make_everything(out: Path, *, kept: Path = KEPT) -> None:
             store = Store(Path(scratch) / "store")
             print(f"{group}: {unpack(archive, store)} results", flush=True)
             make_group(group, members_of(group, kept), store, out)
-    write_tables(comparison_tables(read_kept(COMPARED, kept)), out / "comparison")
+    compared = read_kept(COMPARED, kept)
+    write_tables(comparison_tables(compared), out / "comparison")
+    for group in further_groups(kept):
+        write_tables(beside_tables(read_kept(group, kept), compared), out / f"comparison-{BESIDE[group]}")
 
 
 def make_group(group: str, protocols: list[str], store: Store, out: Path) -> None:

@@ -6,30 +6,29 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from reproduction.stored import METHOD_LIST, Kept, printed
-from reproduction.tables_rs import PUBLISHED, VERDICT
+from reproduction.beside import Reading, class_names, place_name
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, printed
+from reproduction.tables_rs import scores
 from sfra.bench.protocol import load_protocol
 from sfra.report import export
-from sfra.report.figures_comparison import comparison_figure
+from sfra.report.figures_comparison import Sides, comparison_figure
 from sfra.report.figures_heatmap import heatmap_figure
 from sfra.report.figures_scales import sweep_figure
 from sfra.report.style import Chart
 from sfra.scale import KAPPA
-from sfra.tables.names import backbone_name, dataset_name
+from sfra.tables.names import backbone_name
 
 
 def document_figures(kept: Kept) -> dict[str, Chart]:
     """Draw ours against the paper's, RS over scales, and RS of every model."""
-    protocol = load_protocol(kept.group)
-    place = f"{dataset_name(protocol.dataset)}, {backbone_name(protocol.backbone)}"
-    identity = {"dataset": protocol.dataset, "backbone": protocol.backbone}
+    place = where(kept)
     ours, paper = kept.by_class(*PUBLISHED), printed("sfra", "rs")
     pairs = [
         {"method": method, "class": forget, "ours": value, "paper": paper.get(method, {}).get(forget)}
         for method in METHOD_LIST
         for forget, value in ours.get(method, {}).items()
     ]
-    rows = [identity | dict(row) for row in kept.audits if row["protocol"] == kept.group and row["audit"] == "main"]
+    rows = main_rows(kept)
     swept = [
         row for row in rows if row["kappa"] is not None and (row["variant"], row["rule"]) == ("released", "source-free")
     ]
@@ -38,6 +37,54 @@ def document_figures(kept: Kept) -> dict[str, Chart]:
         "sweep": sweep_figure(swept, canonical=KAPPA, subtitle=f"{place}. Rule source-free."),
         "heatmap": heatmap_figure(rows, "rs", scale=VERDICT[0], rule=VERDICT[1]),
     }
+
+
+def beside_figures(kept: Kept, other: Kept) -> dict[str, Chart]:
+    """Draw mean RS of a group against another's in two readings, and RS of every model, as far as there are rows."""
+    readings = {"comparison": PUBLISHED, "comparison-canonical": VERDICT}
+    found = {name: pairs for name, reading in readings.items() if (pairs := method_pairs(kept, other, reading))}
+    drawn = {
+        name: comparison_figure(
+            pairs,
+            subtitle=f"Scale {readings[name][0]}, rule {readings[name][1]}.",
+            sides=named_sides(kept, other),
+        )
+        for name, pairs in found.items()
+    }
+    if kept.main(*VERDICT):
+        scale, rule = VERDICT
+        drawn["heatmap"] = heatmap_figure(main_rows(kept), "rs", scale=scale, rule=rule, names=class_names(kept))
+    return drawn
+
+
+def method_pairs(kept: Kept, other: Kept, reading: Reading) -> list[dict[str, Any]]:
+    """Pair the mean RS of every method that both groups have; their classes are not the same."""
+    ours, theirs = (scores(one, *reading) for one in (kept, other))
+    return [{"method": m, "ours": ours[m], "paper": theirs[m]} for m in ours if m in theirs]
+
+
+def named_sides(kept: Kept, other: Kept) -> Sides:
+    """Name two data sets in a figure that would compare ours with the paper's."""
+    here, there = place_name(kept), place_name(other)
+    return Sides(
+        title=f"Mean RS on {here} beside {there}",
+        told=f"Mean RS on {here} against {there}",
+        ours=f"On {here} it",
+        here=f"RS on {here}",
+        there=f"RS on {there}",
+    )
+
+
+def where(kept: Kept) -> str:
+    """Name the data set and the backbone of a group."""
+    return f"{place_name(kept)}, {backbone_name(load_protocol(kept.group).backbone)}"
+
+
+def main_rows(kept: Kept) -> list[dict[str, Any]]:
+    """Return the main audits of a group's own protocol as figures take them."""
+    protocol = load_protocol(kept.group)
+    identity = {"dataset": protocol.dataset, "backbone": protocol.backbone}
+    return [identity | dict(row) for row in own(kept.audits, kept) if row["audit"] == "main"]
 
 
 def description(chart: Any) -> str:

@@ -18,6 +18,8 @@ from pathlib import Path
 from typing import Any
 
 from reproduction.groups import groups_of, own_goals
+from reproduction.keep_heads import megabytes
+from reproduction.keep_heads import write_heads as write_heads
 from reproduction.selection import selection_rows
 from reproduction.slim import slim_store
 from sfra.bench.cell import reachable
@@ -52,9 +54,6 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """What each CSV holds, after the protocol."""
 
-LARGEST_HEADS = 3 * 2**20
-"""Bytes that the heads of a group may weigh; more stay behind."""
-
 
 def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path]) -> None:
     """Write ``GROUP/*.csv``, ``GROUP.tar.gz`` and ``GROUP/heads.safetensors`` for every group with results."""
@@ -76,6 +75,8 @@ def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Pat
         with tempfile.TemporaryDirectory() as scratch:
             slim = slim_store(everything, store, sorted(made, key=lambda r: r.key), Path(scratch) / "store")
             pack([goal.cell for goal in everything], slim, out / f"{group}.tar.gz")
+        size = (out / f"{group}.tar.gz").stat().st_size
+        print(f"{group}: {len(records)} cells, archive of {megabytes(size)}", flush=True)
         write_heads([file for file in models if mine[file]], out / group / "heads.safetensors")
 
 
@@ -124,27 +125,6 @@ def known_records(file: Path) -> Iterator[Record]:
                 text = stream.read().decode()
                 facts = json.loads(text) if member.name.endswith(".json") else map(json.loads, text.splitlines())
                 yield from (Record(**{one.name: fact[one.name] for one in fields(Record)}) for fact in facts)
-
-
-def write_heads(files: Sequence[Path], target: Path) -> None:
-    """Put the heads of archives into one file, ``NAME.weight`` and ``NAME.bias`` each, unless they are too large.
-
-    A masked head is the original's with zeros and -15 in the place of the forget row and bias, and is left out. Of
-    heads of the same name, those of the first archive stay.
-    """
-    from safetensors.torch import load, save
-
-    heads: dict[str, Any] = {}
-    for file in files:
-        with tarfile.open(file) as archive:
-            for member in archive:
-                stream = archive.extractfile(member) if member.name.endswith(".safetensors") else None
-                if stream is not None and "heads/" in member.name and not Path(member.name).stem.startswith("masked"):
-                    head = load(stream.read())
-                    heads = {f"{Path(member.name).stem}.{name}": value for name, value in head.items()} | heads
-    content = save({name: heads[name].contiguous() for name in sorted(heads)}) if heads else b""
-    if heads and len(content) <= LARGEST_HEADS:
-        write_atomically(target, content)
 
 
 def busy(records: Iterable[Record]) -> float:

@@ -6,11 +6,12 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import agree, means
+from reproduction.beside import paper_alignment
 from reproduction.simple import listed, percent, score, signed
-from reproduction.stored import METHOD_LIST, Kept, arrange, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, diagnosed, own, printed
 from reproduction.tables_audit import best_of_sweep, false_alarms, mean_of, selection_parts
-from reproduction.tables_models import diagnosed, own, paper_alignment, paper_multi
-from reproduction.tables_rs import PUBLISHED, VERDICT, over_scales, scores
+from reproduction.tables_models import paper_multi
+from reproduction.tables_rs import over_scales, scores
 from sfra.tables.names import method_name
 
 SHARED = 0.1

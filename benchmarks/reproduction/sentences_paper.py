@@ -5,17 +5,13 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping
-from statistics import fmean
 
 from reproduction.agreement import agree, leave_one_out, means, without
 from reproduction.claims import list_claims, our_numbers
-from reproduction.groups import PARTS
 from reproduction.simple import listed, percent, score, signed
-from reproduction.stored import METHOD_LIST, ROOT, Kept, arrange, paper_rows, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, Kept, paper_rows, printed
 from reproduction.tables_rs import (
     LEFT_OUT,
-    PUBLISHED,
-    VERDICT,
     class_correlations,
     explained_by,
     method_correlations,
@@ -175,32 +171,3 @@ def candidates(kept: Kept) -> str:
 
 def _pair(row: Mapping[str, str]) -> str:
     return f"{percent(float(row['retain']))} and {percent(float(row['forget_accuracy']))}"
-
-
-def experiments(kept: Kept) -> str:
-    """Say which experiments would settle the difference; list what further protocols of the group found."""
-    known, ours = [f"{kept.group}{ending}" for ending in PARTS], scores(kept, *PUBLISHED)
-    lines = []
-    for protocol in dict.fromkeys(row["protocol"] for row in kept.coverage if row["protocol"] not in known):
-        wanted = (protocol, *PUBLISHED, "released", "main")
-        names = ("protocol", "scale", "rule", "variant", "audit")
-        rows = [row for row in kept.audits if tuple(row[name] for name in names) == wanted]
-        for method in dict.fromkeys(row["method"] for row in rows):
-            mine = [row["rs"] for row in rows if row["method"] == method]
-            lines.append(
-                f"- `{protocol}`, {method_name(method)}: mean RS {score(fmean(mine))} over {len(mine)} audits (above "
-                f"{score(ours.get(method))}, paper {score(paper_scores().get(method))})"
-            )
-        if rows:
-            instead = agree(ours | means(arrange(rows, "rs")), paper_scores())
-            lines.append(
-                f"- With these in the place of the ones above, Spearman over {instead.n} methods is "
-                f"{score(instead.spearman)} and the mean absolute difference {score(instead.difference)}."
-            )
-    asked = (
-        "Two experiments would settle it: audits of models unlearned with the paper's learning rates, and originals "
-        "and references trained with the paper's step schedule."
-    )
-    if not lines:
-        return f"{asked} Neither has been run."
-    return "\n".join([f"{asked} What further protocols found, in the paper's reading:", "", *lines])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -19,6 +20,15 @@ PAPER = KEPT / "paper"
 
 TEXT = ("protocol", "method", "forget", "audit", "varied", "scale", "variant", "rule", "verdict", "what", "name")
 """Columns that are never numbers, though they may look so."""
+
+SCALES, RULES = ("native", "canonical"), ("worst-case", "validation", "source-free")
+READINGS = tuple((scale, rule) for scale in SCALES for rule in RULES)
+
+PUBLISHED = ("native", "worst-case")
+"""The reading that the paper's tables are made with."""
+
+VERDICT = ("canonical", "source-free")
+"""The reading that a verdict rests on."""
 
 METHOD_OF = {name: key for key, name in METHODS.items()}
 METHOD_LIST = tuple(key for key in METHODS if key != "original")
@@ -51,13 +61,16 @@ class Kept:
     def main(self, scale: str, rule: str, *, forget: str | None = None) -> list[Row]:
         """Keep the main audits of the group's own protocol in one reading, or those of a set of several classes."""
         own = self.group if forget is None else f"{self.group}-multi"
-        wanted = (own, "main", "released", scale, rule)
-        return [
-            row
-            for row in self.audits
-            if tuple(row[name] for name in ("protocol", "audit", "variant", "scale", "rule")) == wanted
-            and (forget is None or row["forget"] == forget)
-        ]
+        return [row for row in self._main.get((own, scale, rule), ()) if forget is None or row["forget"] == forget]
+
+    @cached_property
+    def _main(self) -> dict[tuple[str, str, str], list[Row]]:
+        """Index the main audits as released, as every table asks for them again and again."""
+        found: dict[tuple[str, str, str], list[Row]] = {}
+        for row in self.audits:
+            if (row["audit"], row["variant"]) == ("main", "released"):
+                found.setdefault((row["protocol"], row["scale"], row["rule"]), []).append(row)
+        return found
 
     def by_class(self, scale: str, rule: str, value: str = "rs") -> dict[str, dict[str, float]]:
         """Arrange a value of the main audits by method and forget class; several seeds are averaged."""
@@ -68,6 +81,16 @@ def read_kept(group: str, folder: Path = KEPT) -> Kept:
     """Read the rows of a group."""
     names = ("originals", "audits", "pra", "probes", "diagnostics", "models", "selection", "confusion", "coverage")
     return Kept(group=group, **{name: read_csv(folder / group / f"{name}.csv") for name in names})
+
+
+def own(rows: Sequence[Row], kept: Kept) -> list[Row]:
+    """Keep the rows of the group's own protocol: single forget classes."""
+    return [row for row in rows if row["protocol"] == kept.group]
+
+
+def diagnosed(kept: Kept, value: str, scale: str = "native") -> dict[str, dict[str, float]]:
+    """Arrange a diagnostic by method and forget class."""
+    return arrange([row for row in own(kept.diagnostics, kept) if row["scale"] == scale], value)
 
 
 def arrange(rows: Sequence[Row], value: str) -> dict[str, dict[str, float]]:

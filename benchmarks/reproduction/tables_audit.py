@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from reproduction.agreement import means
 from reproduction.simple import score, signed, simple_table
-from reproduction.stored import METHOD_LIST, Kept, arrange
-from reproduction.tables_models import own
-from reproduction.tables_rs import PUBLISHED, VERDICT
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, own
+from sfra.report.classes import label_name
 from sfra.tables import Table
 from sfra.tables.names import method_name
 
@@ -18,28 +17,37 @@ READINGS = (VERDICT, ("canonical", "worst-case"), ("native", "source-free"), PUB
 """Readings whose verdicts are counted."""
 
 
-def control_table(kept: Kept) -> Table:
-    """Show, class by class, what comes back of a class that is hidden by construction, beside one never seen."""
+def control_table(kept: Kept, names: Sequence[str] | None = None) -> Table:
+    """Show, class by class, what comes back of a class that is hidden by construction, beside one never seen.
+
+    Args:
+        kept: The rows.
+        names: Names of the classes, where they are to be shown.
+    """
     here = kept.by_class(*VERDICT)
     native, reference_native = (kept.by_class(*PUBLISHED).get(name, {}) for name in ("masked", "retrained"))
-    best = best_of_sweep(kept, "masked")
+    best = best_of_sweep(kept, "masked") if len(swept_scales(kept)) > 1 else None
     rows = [
         (
-            forget,
+            label_name(int(forget), names),
             score(value),
             score(here.get("retrained", {}).get(forget)),
-            score(best[forget][0]) if forget in best else None,
-            score(best[forget][1]) if forget in best else None,
+            *(map(score, best.get(forget, (None, None))) if best is not None else ()),
             score(native.get(forget)),
             score(reference_native.get(forget)),
         )
         for forget, value in here.get("masked", {}).items()
     ]
     columns = {"forget_class": "Forget class", "masked": "Masked", "retrained": "Retrained"}
-    columns |= {"masked_best": "Masked, best of sweep", "kappa": "at κ"}
+    columns |= {"masked_best": "Masked, best of sweep", "kappa": "at κ"} if best is not None else {}
     columns |= {"masked_native": "Masked, native, worst-case", "retrained_native": "Retrained, native, worst-case"}
     notes = ("RS at canonical scale, source-free, unless said otherwise.",)
     return simple_table("positive-control", "Positive control: the original with its row masked", columns, rows, notes)
+
+
+def swept_scales(kept: Kept) -> list[float]:
+    """List the scales κ of the main audits; without a sweep there is one, the canonical."""
+    return sorted({row["kappa"] for row in own(kept.audits, kept) if row["kappa"] is not None})
 
 
 def best_of_sweep(kept: Kept, method: str, rule: str = "source-free") -> dict[str, tuple[float, float]]:

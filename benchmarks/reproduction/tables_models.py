@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean, stdev
 from typing import Any
 
 from reproduction.agreement import means
+from reproduction.beside import CONFIDENCE, Side, paper_side, side_of
 from reproduction.simple import Text, percent, score, signed, simple_table
-from reproduction.stored import METHOD_LIST, METHOD_OF, Kept, Row, arrange, paper_rows, printed
-from reproduction.tables_rs import PUBLISHED, VERDICT
+from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, arrange, diagnosed, own, paper_rows
 from sfra.scale import KAPPA
 from sfra.tables import Table
 from sfra.tables.names import METHODS, method_name
@@ -17,23 +17,31 @@ from sfra.tables.names import METHODS, method_name
 Values = Mapping[str, float]
 
 
-def own(rows: Sequence[Row], kept: Kept) -> list[Row]:
-    """Keep the rows of the group's own protocol: single forget classes."""
-    return [row for row in rows if row["protocol"] == kept.group]
+def unlearned_table(kept: Kept, beside: Side | None = None) -> Table:
+    """Show the accuracies of the models as they were released, beside others, by default the paper's.
 
-
-def unlearned_table(kept: Kept) -> Table:
-    """Show the accuracies of the models as they were released, beside the paper's."""
-    ours = [kept.by_class(*PUBLISHED, f"{what}_before") for what in ("retain", "forget")]
-    paper = [printed("unlearned", f"{what}_acc") for what in ("retain", "forget")]
+    Beside another group the original has a row too.
+    """
+    other = beside or paper_side()
+    methods = METHOD_LIST if beside is None else ("original", *METHOD_LIST)
+    sides = [(side.retain, side.forget) for side in (side_of(kept), other)]
     rows = [
-        (method_name(method), *(text for side in (ours, paper) for text in _accuracies(*(x.get(method) for x in side))))
-        for method in METHOD_LIST
+        (method_name(m), *(text for retain, forget in sides for text in _accuracies(retain.get(m), forget.get(m))))
+        for m in methods
     ]
     columns = {"method": "Method", "retain": "Retain (%)", "forget": "Forget (%)"}
-    columns |= {"paper_retain": "Paper: retain", "paper_forget": "Paper: forget"}
+    columns |= {f"{short(other)}_{what}": f"{other.name}: {what}" for what in ("retain", "forget")}
     notes = ("Test split; retain: mean ± standard deviation over forget classes; forget: min, mean, max.",)
-    return simple_table("unlearned-beside-paper", "Accuracies of the unlearned models", columns, rows, notes)
+    return simple_table(f"unlearned-beside-{short(other)}", "Accuracies of the unlearned models", columns, rows, notes)
+
+
+def short(side: Side) -> str:
+    """Return the name of a source for labels and columns of files.
+
+    >>> short(paper_side())
+    'paper'
+    """
+    return side.name.lower().replace("-", "")
 
 
 def models_table(kept: Kept) -> Table:
@@ -47,33 +55,32 @@ def models_table(kept: Kept) -> Table:
             of = f"{mine[0]['epochs']:.0f}" if mine[0]["epochs"] else None
             rows.append((method_name(method), score(epoch, 1), of, score(aus, 3), score(seconds, 0)))
     columns = {"method": "Method", "epoch": "Kept epoch", "epochs": "Epochs", "aus": "AUS", "seconds": "Seconds"}
-    notes = ("Means over forget classes; AUS on the validation split; seconds beside eleven others on one GPU.",)
+    notes = ("Means over forget classes; AUS on the validation split; seconds while other cells were computed.",)
     return simple_table("models", "Making the models", columns, rows, notes)
 
 
-def controls_table(kept: Kept) -> Table:
-    """Show the two audits that see real samples beside the paper's, and beside SFRA."""
-    sfra, paper_sfra = means(kept.by_class(*PUBLISHED)), means(printed("sfra", "rs"))
-    pra = {
-        v: means(arrange([row for row in own(kept.pra, kept) if row["variant"] == v], "rs")) for v in ("cosine", "l2")
-    }
-    probes = arrange(own(kept.probes, kept), "forget_accuracy")
-    paper_pra, paper_probes = means(printed("pra", "rs")), means(printed("linear_probe", "forget_acc"))
+def controls_table(kept: Kept, beside: Side | None = None) -> Table:
+    """Show the two audits that see real samples beside others, by default the paper's, and beside SFRA."""
+    ours, other = side_of(kept), beside or paper_side()
+    l2 = means(arrange([row for row in own(kept.pra, kept) if row["variant"] == "l2"], "rs"))
+    scored = [means(some) for some in (ours.rs[PUBLISHED], other.rs[PUBLISHED], ours.pra)] + [l2, means(other.pra)]
+    probes, their_probes = ours.probe, means(other.probe)
     rows = [
         (
             method_name(method),
-            *(score(some.get(method)) for some in (sfra, paper_sfra, pra["cosine"], pra["l2"], paper_pra)),
+            *(score(some.get(method)) for some in scored),
             percent(fmean(probes[method].values())) if method in probes else None,
             str(len(probes.get(method, {}))),
-            percent(paper_probes.get(method)),
+            percent(their_probes.get(method)),
         )
         for method in METHOD_LIST
     ]
-    columns = {"method": "Method", "sfra": "SFRA", "sfra_paper": "Paper", "pra": "PRA", "pra_l2": "PRA, l2"}
-    columns |= {"pra_paper": "Paper", "probe": "Linear probe (%)", "probes": "Classes", "probe_paper": "Paper"}
+    name, key = other.name, short(other)
+    columns = {"method": "Method", "sfra": "SFRA", f"sfra_{key}": name, "pra": "PRA", "pra_l2": "PRA, l2"}
+    columns |= {f"pra_{key}": name, "probe": "Linear probe (%)", "probes": "Classes", f"probe_{key}": name}
     notes = ("Mean RS (SFRA: native scale, worst-case; PRA: five supports of five real samples); linear probe: mean "
              "forget accuracy of a fresh linear classifier, over as many forget classes as there are.",)  # fmt: skip
-    return simple_table("controls-beside-paper", "Audits with real samples", columns, rows, notes)
+    return simple_table(f"controls-beside-{key}", "Audits with real samples", columns, rows, notes)
 
 
 def multi_table(kept: Kept, forget: str = "1+6") -> Table:
@@ -111,48 +118,38 @@ def paper_multi() -> dict[str, dict[str, Any]]:
     return found
 
 
-def diagnosed(kept: Kept, value: str, scale: str = "native") -> dict[str, dict[str, float]]:
-    """Arrange a diagnostic by method and forget class."""
-    return arrange([row for row in own(kept.diagnostics, kept) if row["scale"] == scale], value)
+def native_kappas(kept: Kept) -> dict[str, float]:
+    """Find the scale that the heads of each method have as released, on average over forget classes."""
+    return {method: KAPPA / gain for method, gain in means(diagnosed(kept, "gain", "canonical")).items()}
 
 
-def alignment_table(kept: Kept) -> Table:
-    """Show the alignment of probes with real features beside the paper's, and the scale that heads have."""
-    inner, cosine = (means(diagnosed(kept, name)) for name in ("inner", "cosine"))
-    native = {method: KAPPA / gain for method, gain in means(diagnosed(kept, "gain", "canonical")).items()}
+def alignment_table(kept: Kept, beside: Side | None = None) -> Table:
+    """Show the alignment of probes with real features beside others, by default the paper's, and the heads' scale."""
+    ours, other = side_of(kept), beside or paper_side()
+    values = [means(some) for some in (ours.inner, other.inner, ours.cosine, other.cosine)]
+    native = native_kappas(kept)
     rows = [
-        (
-            method_name(method),
-            *(signed(some.get(method)) for some in (inner, paper_alignment("a_ip"))),
-            *(signed(some.get(method)) for some in (cosine, paper_alignment("a_cos"))),
-            score(native.get(method)),
-        )
+        (method_name(method), *(signed(some.get(method)) for some in values), score(native.get(method)))
         for method in METHOD_LIST
     ]
-    columns = {"method": "Method", "a_ip": "Inner product", "paper_a_ip": "Paper", "a_cos": "Cosine"}
-    columns |= {"paper_a_cos": "Paper", "kappa": "Native κ"}
+    name, key = other.name, short(other)
+    columns = {"method": "Method", "a_ip": "Inner product", f"{key}_a_ip": name, "a_cos": "Cosine"}
+    columns |= {f"{key}_a_cos": name, "kappa": "Native κ"}
     notes = ("Mean forget probe against mean real feature of the forget class, native scale; native κ: median norm of "
              "the centred retain rows as released.",)  # fmt: skip
-    return simple_table("alignment-beside-paper", "Alignment", columns, rows, notes)
+    return simple_table(f"alignment-beside-{key}", "Alignment", columns, rows, notes)
 
 
-def paper_alignment(value: str) -> dict[str, float]:
-    """Average a printed alignment over the forget classes."""
-    rows = [row | {"method": METHOD_OF[row["method"]]} for row in paper_rows("alignment") if row["forget"] != "avg"]
-    return means(arrange(rows, value))
-
-
-def confidence_table(kept: Kept) -> Table:
-    """Show how sure Bad Teacher's head is before relearning, beside the paper's."""
-    names = {"correct_confidence": "correct_retain_conf", "assigned_confidence": "forget_assigned_conf", "gap": "gap"}
-    found = [diagnosed(kept, name).get("bad-teacher", {}) for name in names]
-    average = next(row for row in paper_rows("confidence") if row["forget"] == "avg")
+def confidence_table(kept: Kept, beside: Side | None = None) -> Table:
+    """Show how sure Bad Teacher's head is before relearning, beside others, by default the paper's."""
+    ours, other = side_of(kept), beside or paper_side()
+    names = ("ours", "paper") if beside is None else (ours.name, other.name)
     rows = [
-        ("ours", *(score(fmean(some.values()), 3) if some else None for some in found)),
-        ("paper", *(score(average[name], 3) for name in names.values())),
+        (name, *(score(side.confidence.get(what), 3) for what in CONFIDENCE))
+        for name, side in zip(names, (ours, other), strict=True)
     ]
     columns = {"source": "Bad Teacher", "correct": "Correct retain", "assigned": "Assigned forget", "gap": "Gap"}
-    return simple_table("confidence-beside-paper", "Confidence before relearning", columns, rows)
+    return simple_table(f"confidence-beside-{short(other)}", "Confidence before relearning", columns, rows)
 
 
 def _accuracies(retain: Values | None, forget: Values | None) -> tuple[Text, Text]:

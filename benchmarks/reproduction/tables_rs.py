@@ -4,18 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reproduction.agreement import Agreement, agree, leave_one_out, means, pairs, shift_correlation, spearman, without
+from reproduction.agreement import (
+    Agreement,
+    Scores,
+    agree,
+    leave_one_out,
+    means,
+    pairs,
+    shift_correlation,
+    spearman,
+    without,
+)
+from reproduction.beside import ByClass, Side, class_names, paper_side
 from reproduction.simple import score, signed, simple_table
-from reproduction.stored import METHOD_LIST, Kept, arrange, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, READINGS, VERDICT, Kept, arrange, printed
+from sfra.report.classes import label_name
 from sfra.tables import Table
 from sfra.tables.names import method_name
-
-SCALES, RULES = ("native", "canonical"), ("worst-case", "validation", "source-free")
-PUBLISHED = ("native", "worst-case")
-"""The reading that the paper's tables are made with."""
-
-VERDICT = ("canonical", "source-free")
-"""The reading that a verdict rests on."""
 
 LEFT_OUT = (
     ("negative-gradient", "learn-to-unlearn"),
@@ -27,8 +32,7 @@ LEFT_OUT = (
 
 def scores(kept: Kept, scale: str, rule: str) -> dict[str, float]:
     """Average RS over the forget classes, for the methods of the paper."""
-    found = means(kept.by_class(scale, rule))
-    return {method: found[method] for method in METHOD_LIST if method in found}
+    return of_methods(kept.by_class(scale, rule))
 
 
 def paper_scores() -> dict[str, float]:
@@ -38,7 +42,7 @@ def paper_scores() -> dict[str, float]:
 
 def rs_table(kept: Kept) -> Table:
     """Show the mean RS of every method, scale and rule beside the paper's."""
-    ours = {(scale, rule): scores(kept, scale, rule) for scale in SCALES for rule in RULES}
+    ours = {reading: scores(kept, *reading) for reading in READINGS}
     paper = paper_scores()
     rows = [
         (
@@ -57,17 +61,31 @@ def rs_table(kept: Kept) -> Table:
     return simple_table("rs-beside-paper", "Mean RS beside the paper's", columns, rows, notes)
 
 
-def agreement_table(kept: Kept) -> Table:
-    """Show how far each reading agrees with the paper, and, of the paper's rule, every scale of the sweep."""
-    paper = paper_scores()
-    rows = [
-        (f"{scale}, {rule}", *_numbers(agree(scores(kept, scale, rule), paper))) for scale in SCALES for rule in RULES
-    ]
-    for kappa, some in over_scales(kept).items():
-        rows.append((f"κ = {kappa:.2f}, worst-case", *_numbers(agree(some, paper))))
+def agreement_table(kept: Kept, beside: Side | None = None) -> Table:
+    """Show how far each reading agrees with the other's, by default the paper's; of its rule, every scale of the sweep.
+
+    Args:
+        kept: Ours.
+        beside: The other's; the same reading is compared. Without it, the paper's one with each of ours.
+    """
+    other, whose = beside or paper_side(), f"that of {beside.name}" if beside else "the paper's"
+    rows = [(", ".join(one), *_numbers(compared(scores(kept, *one), of_methods(other.rs[one])))) for one in READINGS]
+    for kappa, some in over_scales(kept).items() if beside is None else ():
+        rows.append((f"κ = {kappa:.2f}, worst-case", *_numbers(compared(some, of_methods(other.rs[PUBLISHED])))))
     columns = {"reading": "Reading", "spearman": "Spearman", "pearson": "Pearson"}
     columns |= {"difference": "Mean |difference|", "bias": "Mean difference"}
-    return simple_table("agreement", "Agreement of mean RS with the paper's, over methods", columns, rows)
+    return simple_table("agreement", f"Agreement of mean RS with {whose}, over methods", columns, rows)
+
+
+def of_methods(values: ByClass) -> dict[str, float]:
+    """Average over the forget classes, for the methods of the paper."""
+    found = means(values)
+    return {method: found[method] for method in METHOD_LIST if method in found}
+
+
+def compared(ours: Scores, theirs: Scores) -> Agreement | None:
+    """Compare the scores of what both have; None if they have nothing in common."""
+    return agree(ours, theirs) if set(ours) & set(theirs) else None
 
 
 def over_scales(kept: Kept, rule: str = "worst-case") -> dict[float, dict[str, float]]:
@@ -118,6 +136,21 @@ def per_class_table(kept: Kept) -> Table:
     return simple_table("per-class-beside-paper", "RS of every model beside the paper's", columns, rows, notes)
 
 
+def classes_beside_table(kept: Kept) -> Table:
+    """Show RS of every model over the paper's, methods down and forget classes across."""
+    ours, paper, names = kept.by_class(*PUBLISHED), printed("sfra", "rs"), class_names(kept)
+    classes = sorted({forget for some in ours.values() for forget in some}, key=int)
+    rows = [
+        (label, *(score(some.get(method, {}).get(forget)) for forget in classes))
+        for method in METHOD_LIST
+        for label, some in ((method_name(method), ours), (f"{method_name(method)}, paper", paper))
+    ]
+    columns = {"method": "Method"} | {f"class_{c}": label_name(int(c), names) for c in classes}
+    return simple_table(
+        "classes-beside-paper", "RS of every model over the paper's (native, worst-case)", columns, rows
+    )
+
+
 def class_correlations(kept: Kept) -> dict[str, float | None]:
     """Correlate ours with the paper's over methods, class by class."""
     ours, paper = kept.by_class(*PUBLISHED), printed("sfra", "rs")
@@ -151,5 +184,16 @@ def explained_by(kept: Kept) -> dict[str, tuple[int, float | None]]:
     }
 
 
-def _numbers(found: Agreement) -> Sequence[str | None]:
-    return score(found.spearman), score(found.pearson), score(found.difference), signed(found.bias)
+def correlation(value: float | None) -> str | None:
+    """Write a correlation.
+
+    >>> correlation(-0.126), correlation(0.5)
+    ('−0.13', '0.50')
+    """
+    return None if value is None else f"{value:.2f}".replace("-", "−")
+
+
+def _numbers(found: Agreement | None) -> Sequence[str | None]:
+    if found is None:
+        return (None,) * 4
+    return correlation(found.spearman), correlation(found.pearson), score(found.difference), signed(found.bias)

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from sfra.config import AuditConfig
     from sfra.data import load_data
     from sfra.errors import SfraError
-    from sfra.evaluate import Trace, evaluate
+    from sfra.evaluate import evaluate
     from sfra.findings import Finding
     from sfra.head import Head
     from sfra.probes import Probes, sample_probes
-    from sfra.relearn import Trajectory, relearn
+    from sfra.relearn import relearn
     from sfra.release import Release, load
     from sfra.result import AuditReport
+    from sfra.trace import Trace
+    from sfra.trajectory import Trajectory
 
 _HOMES = {
     "AuditConfig": "sfra.config",
@@ -38,8 +40,8 @@ _HOMES = {
     "Probes": "sfra.probes",
     "Release": "sfra.release",
     "SfraError": "sfra.errors",
-    "Trace": "sfra.evaluate",
-    "Trajectory": "sfra.relearn",
+    "Trace": "sfra.trace",
+    "Trajectory": "sfra.trajectory",
     "audit": "sfra.audit",
     "evaluate": "sfra.evaluate",
     "load": "sfra.release",

@@ -9,7 +9,7 @@ from typing import Any
 from sfra.errors import InputError
 from sfra.findings import stable_m
 from sfra.head import MIN_CLASSES
-from sfra.probes.sample import MAX_DRAWS, ProbeSettings
+from sfra.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.scale import KAPPA, SWEEP
 
 PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))

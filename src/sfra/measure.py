@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import torch
 
 from sfra.data import FeatureSet
-from sfra.evaluate import RULES, Trace, evaluate, select
+from sfra.evaluate import evaluate
 from sfra.metrics import mean_and_std, relearning_score, rs_at_budget, wilson_interval
 from sfra.runs import Run, Setting
+from sfra.trace import RULES, Trace, select
 
 
 @dataclass(frozen=True, kw_only=True)

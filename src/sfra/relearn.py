@@ -6,21 +6,19 @@ released head onwards. Nothing here can open a data set; real samples appear onl
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
-from typing import Literal, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Int
 from torch import Tensor
 
 from sfra.adam import Recipe, fits_compiled, make_engine
-from sfra.errors import InputError, SfraError
+from sfra.errors import InputError
 from sfra.head import Head
-from sfra.types import Curve, Features, Labels
-
-Record = Literal["all", "last"] | Iterable[int]
+from sfra.trajectory import Record, Trajectory, kept_epochs, refuse_divergence
+from sfra.types import Features, Labels
 
 
 @runtime_checkable
@@ -34,42 +32,6 @@ class LabelledProbes(Protocol):
     @property
     def labels(self) -> Labels:
         """The class that each probe stands for."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Trajectory:
-    """The head after every epoch, epoch 0 being the released one; relearning leaves all tensors on the CPU."""
-
-    weights: Float[Tensor, "kept C d"]
-    """``W`` after each kept epoch."""
-    biases: Float[Tensor, "kept C"]
-    """``b`` after each kept epoch."""
-    losses: Curve
-    """Mean cross-entropy: entry 0 of the released head on all probes, entry e over the batches of epoch e."""
-    kept: tuple[int, ...]
-    """The epochs whose heads are there, ascending; 0 and the last always are."""
-
-    @property
-    def epochs(self) -> int:
-        """Number of epochs trained; the trajectory has one point more."""
-        return len(self.losses) - 1
-
-    @property
-    def last(self) -> Head:
-        """The head after the last epoch."""
-        return self.head(self.epochs)
-
-    def head(self, epoch: int) -> Head:
-        """Return the head as it was after an epoch."""
-        if epoch not in self.kept:
-            expected = f"0 to {self.epochs}" if len(self.kept) == len(self.losses) else list(self.kept)
-            raise InputError("the trajectory has no such epoch", expected=expected, got=epoch)
-        at = self.kept.index(epoch)
-        return Head(self.weights[at], self.biases[at])
-
-    def to(self, device: torch.device | str) -> Trajectory:
-        """Return the trajectory with its heads on another device."""
-        return replace(self, weights=self.weights.to(device), biases=self.biases.to(device))
 
 
 def relearn(
@@ -147,14 +109,14 @@ def relearn_many(
             got=f"{len(heads)} heads, {len(probes)} probes, {len(seeds)} seeds",
         )
     recipe = Recipe(learning_rate=learning_rate, weight_decay=weight_decay, batch_size=batch_size)
-    kept = _kept_epochs(epochs, record)
+    kept = kept_epochs(epochs, record)
     runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, strict=True)]
     paths: dict[int, Trajectory] = {}
     groups = _groups(runs)
     for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept), strict=True):
         paths.update(zip(group, trained, strict=True))
     for index, path in sorted(paths.items()):
-        _refuse_divergence(path, f" (head {index})" if len(runs) > 1 else "")
+        refuse_divergence(path, f" (head {index})" if len(runs) > 1 else "")
     return [paths[index] for index in range(len(runs))]
 
 
@@ -192,22 +154,6 @@ def _check_probes(head: Head, samples: Tensor, labels: Tensor) -> None:
             expected=f"0 to {head.classes - 1}",
             got=low if low < 0 else high,
         )
-
-
-def _kept_epochs(epochs: int, record: Record) -> tuple[int, ...]:
-    """Return the epochs to keep, ascending."""
-    if epochs < 0:
-        raise InputError("the number of epochs cannot be used", expected="0 or more", got=epochs)
-    if record == "all":
-        return tuple(range(epochs + 1))
-    asked = () if record == "last" else tuple(record)
-    if (isinstance(record, str) and record != "last") or any(not 0 <= e <= epochs for e in asked):
-        raise InputError(
-            "the heads to record cannot be chosen",
-            expected=f"'all', 'last' or epochs from 0 to {epochs}",
-            got=record if isinstance(record, str) else list(asked),
-        )
-    return tuple(sorted({0, epochs, *asked}))
 
 
 def _groups(runs: Sequence[_Run]) -> list[list[int]]:
@@ -258,15 +204,3 @@ def _orders(samples: int, seeds: Sequence[int]) -> Iterator[Int[Tensor, "K P"]]:
     while True:
         drawn = {seed: torch.randperm(samples, generator=own) for seed, own in generators.items()}
         yield torch.stack([drawn[seed] for seed in seeds])
-
-
-def _refuse_divergence(path: Trajectory, which: str) -> None:
-    """Raise where a loss is not finite, naming the first such epoch."""
-    bad = (~torch.isfinite(path.losses)).nonzero().flatten().tolist()
-    if bad:
-        raise SfraError(
-            "relearning diverged",
-            expected="a finite loss in every epoch",
-            got=f"{path.losses[bad[0]]:.4g} at epoch {bad[0]}{which}",
-            do="check the head's values and the probes', or lower the learning rate",
-        )

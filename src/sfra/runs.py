@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from sfra.config import AuditConfig, scale_name
 from sfra.head import Head
 from sfra.probes import Probes, sample_probes
-from sfra.relearn import Trajectory, relearn_many
+from sfra.relearn import relearn_many
 from sfra.scale import KAPPA, SWEEP, Placed, place
+from sfra.trajectory import Trajectory
 
 Progress = Callable[[str, int, int], None]
 """Told what is going on, how many parts of it are done, and of how many."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import pytest
@@ -91,6 +92,21 @@ def test_features_are_those_of_the_model(store: Path) -> None:
     assert found["samples"] == [int((test.labels == k).sum()) for k in range(10)]
 
 
+def test_features_carry_the_class_names_of_their_record_and_do_without(store: Path, tmp_path: Path) -> None:
+    opened = Store(store, read_only=True)
+    record = next(opened.records("features"))
+    folder = tmp_path / record.key
+    shutil.copytree(opened.folder(record.key), folder)
+    assert read_features(folder)[1].class_names == tuple("0123456789")
+    facts = json.loads((folder / "result.json").read_text())
+    for names, expected in ((["zero", *"123456789"], ("zero", *"123456789")), (None, None)):
+        facts["result"]["class_names"] = names
+        (folder / "result.json").write_text(json.dumps(facts))
+        assert read_features(folder)[1].class_names == expected
+    (folder / "result.json").unlink()
+    assert read_features(folder)[1].class_names is None
+
+
 def test_an_audit_of_the_grid_is_the_audit_of_its_model(store: Path) -> None:
     opened = Store(store, read_only=True)
     goal = next(g for g in plan(PROTOCOL) if g.identity["method"] == "delete" and g.what == "audit")
@@ -98,6 +114,7 @@ def test_an_audit_of_the_grid_is_the_audit_of_its_model(store: Path) -> None:
     model = opened.folder(goal.cell.needs["test"].needs["model"]) / "model"
     reference = opened.folder(goal.cell.needs["reference"].needs["test"].needs["model"]) / "model"
     direct = audit(str(model), 3, data="digits", reference=str(reference), cache=False, n=400, m=20, epochs=5)
+    assert stored["class_names"] == direct.class_names == list("0123456789")
     assert stored["verdict"] == direct.verdict
     assert stored["rs"] == pytest.approx(direct.rs, abs=0.05)  # features are encoded in other batches there
     assert stored["delta_rs"] == pytest.approx(direct.delta_rs, abs=0.05)

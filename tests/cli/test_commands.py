@@ -16,9 +16,9 @@ import sfra
 from cli_toys import Files, run
 from sfra import backbones, data, findings, unlearn
 from sfra.cli.list import LISTS
-from sfra.evaluate import RULES
 from sfra.probes import proposals, scores
 from sfra.probes.assign import ASSIGNMENTS
+from sfra.trace import RULES
 
 Capture = pytest.CaptureFixture[str]
 

@@ -16,10 +16,10 @@ import typer.main
 import sfra
 from cli_toys import FORGET, Files
 from sfra.cli.app import app
-from sfra.evaluate import RULES
 from sfra.findings import CODES
 from sfra.result import SCHEMA, AuditReport
 from sfra.scale import VARIANTS
+from sfra.trace import RULES
 from sfra.verdict import VERDICTS
 
 DOCS = Path(__file__).parents[2] / "docs"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from audit_toys import compare, hidden
 from sfra.diagnostics import StoredCurves, pareto, tradeoff
 from sfra.errors import InputError
-from sfra.evaluate import Trace
 from sfra.metrics import relearning_score
+from sfra.trace import Trace
 
 FEW = st.integers(0, 4).map(lambda i: i / 4)
 

@@ -45,6 +45,8 @@ linear_probe = false
 [diagnostics]
 geometry = []
 """
+NAMES = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen", "ibex", "jay")
+"""What the classes of the second data set are called."""
 STAGES = ("forget_before", "forget_after", "retain_before", "retain_after")
 Row = dict[str, Any]
 
@@ -106,7 +108,7 @@ def _turned_digits(folder: Path) -> Path:
         assert isinstance(images, ImageSet)
         pixels = (next(iter(images.batches(len(images))))[:, 0] * 255).round().byte().flip(1).numpy()
         for i, (picture, label) in enumerate(zip(pixels, images.labels.tolist(), strict=True)):
-            place = folder / split / str(label)
+            place = folder / split / NAMES[label]
             place.mkdir(parents=True, exist_ok=True)
             Image.fromarray(picture).save(place / f"{i}.png")
     return folder

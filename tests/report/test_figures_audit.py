@@ -74,7 +74,7 @@ def test_rare_answers_are_added_up_and_none_is_lost() -> None:
         "class_names": [f"c{i}" for i in range(40)],
     }
     shown = rows_of(audit_confusion_figure(report), "answer", "count")
-    for forget, expected in (("c0", sum(counts[0])), ("c5", 120)):
+    for forget, expected in (("c0 (0)", sum(counts[0])), ("c5 (5)", 120)):
         mine = [row for row in shown if (row["forget"], row["head"]) == (forget, "relearned")]
         assert sum(row["count"] for row in mine) == expected
         assert {"c0", "c5", "c39", "other 28"} <= {row["answer"] for row in mine}

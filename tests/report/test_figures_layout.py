@@ -10,6 +10,7 @@ import pytest
 from audit_toys import SMALL, C, compare, hidden, never_seen
 from report.chart_data import ALL, ablations, full_audits, sweep_rows, trajectories
 from report.svg_texts import clipped, collisions, texts_of
+from sfra.data.cifar import CIFAR10_CLASSES
 from sfra.report import Style, tradeoff_figure
 from sfra.report.figures import AUDIT, BENCHMARK
 from sfra.report.figures_comparison import comparison_figure
@@ -49,6 +50,12 @@ def test_the_check_sees_texts_that_meet_and_texts_that_are_cut() -> None:
 @pytest.mark.parametrize("name", BENCHMARK)
 def test_all_methods_and_ten_classes_fit(name: str, size: Size) -> None:
     assert_legible(BENCHMARK[name](ROWS, style=Style(size=size)))
+
+
+@pytest.mark.parametrize("size", SIZES)
+@pytest.mark.parametrize("name", ["accuracy", "violin", "heatmap-rs", "heatmap-delta-rs", "scatter"])
+def test_names_of_ten_classes_fit(name: str, size: Size) -> None:
+    assert_legible(BENCHMARK[name](ROWS, names=CIFAR10_CLASSES, style=Style(size=size)))
 
 
 @pytest.mark.parametrize("size", SIZES)

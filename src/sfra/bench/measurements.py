@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfra.bench.cell import Cell
+from sfra.bench.records import parse_cell
 from sfra.bench.work import Context, work
 from sfra.bench.works import FEATURES, HEAD, tell_stage
 
@@ -73,13 +74,20 @@ def linear_probe(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dic
 
 
 def read_features(folder: Path) -> tuple[Head, FeatureSet]:
-    """Read the head and the features of a cell."""
+    """Read the head and the features of a cell, with the class names that its record holds."""
     from sfra.data import FeatureSet
     from sfra.files import read_arrays
     from sfra.head import Head
 
     arrays = read_arrays(folder / FEATURES)
-    data = FeatureSet(features=arrays["features"].float(), labels=arrays["labels"], source="stored features")
+    record = parse_cell(folder)
+    names = record.result.get("class_names") if record is not None else None
+    data = FeatureSet(
+        features=arrays["features"].float(),
+        labels=arrays["labels"],
+        class_names=tuple(names) if names else None,
+        source="stored features",
+    )
     return Head.load(folder / HEAD), data
 
 

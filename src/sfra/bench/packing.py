@@ -21,7 +21,8 @@ from typing import Any
 
 from sfra.bench.cell import Cell, reachable
 from sfra.bench.folders import disk_errors, remove
-from sfra.bench.store import Store, parse_cell
+from sfra.bench.records import parse_cell
+from sfra.bench.store import Store
 from sfra.errors import InputError, UnsafeFileError
 from sfra.files import write_atomically
 

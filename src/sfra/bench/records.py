@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
+
+from sfra.bench.folders import read_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,3 +52,16 @@ class Failure:
     when: float = 0.0
     host: str = ""
     settings: dict[str, Any] = field(default_factory=dict)
+
+
+def parse_cell(folder: Path) -> Record | None:
+    """Read the folder of a cell; None when it is not whole."""
+    facts = read_json(folder / "result.json")
+    if facts is None or facts.get("key") != folder.name:
+        return None
+    try:
+        record = Record(**{each.name: facts[each.name] for each in fields(Record)})
+        whole = all((folder / name).stat().st_size == size for name, size in record.files.items())
+    except (KeyError, OSError):
+        return None
+    return record if whole else None

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import uuid
 from collections.abc import Iterator
 from dataclasses import fields
@@ -24,15 +23,12 @@ from typing import Any
 from sfra.bench.cell import Cell, check_key
 from sfra.bench.folders import disk_errors, force_out, read_json, remove, sizes, write_json
 from sfra.bench.journal import Journal
+from sfra.bench.layout import check_store, make_store
 from sfra.bench.locks import Lock, StoreError, acquire, is_held, read_owner
-from sfra.bench.records import Failure, Record
+from sfra.bench.records import Failure, Record, parse_cell
 from sfra.errors import InputError
 
 __all__ = ["Failure", "Record", "Store", "StoreError"]
-
-LAYOUT = 1
-_DRAFT = re.compile(r"store-[0-9a-f]{32}\.json")
-_FOLDERS = ("cells", "failures", "locks", "tmp", "scratch", "quarantine", "log")
 
 
 class Store:
@@ -43,8 +39,8 @@ class Store:
         self.read_only = read_only
         if not read_only:
             with disk_errors(self.root):
-                self._make()
-        self._check()
+                make_store(self.root)
+        check_store(self.root)
         self.journal = Journal(self.root / "log")
 
     # reading
@@ -217,57 +213,9 @@ class Store:
                     if self.is_done(each):
                         remove(self.scratch(each))
 
-    def _make(self) -> None:
-        self.root.mkdir(parents=True, exist_ok=True)
-        mark = self.root / "store.json"
-        if not mark.exists():
-            strangers = [path.name for path in self.root.iterdir() if _DRAFT.fullmatch(path.name) is None]
-            if strangers and not mark.exists():
-                raise _foreign(self.root, f"it holds {', '.join(sorted(strangers)[:3])}")
-            write_json(mark, {"sfra": "benchmark store", "layout": LAYOUT}, by_way_of=self.root)
-        for name in _FOLDERS:
-            (self.root / name).mkdir(exist_ok=True)
-
-    def _check(self) -> None:
-        mark = read_json(self.root / "store.json")
-        if mark is None:
-            raise _foreign(self.root, "no store.json" if self.root.is_dir() else "no such folder")
-        layout = mark.get("layout")
-        if mark.get("sfra") == "benchmark store" and isinstance(layout, int) and layout > LAYOUT:
-            raise StoreError(
-                f"{self.root} was written by a newer sfra",
-                expected=f"layout {LAYOUT}",
-                got=layout,
-                do="update sfra, or name another folder",
-            )
-        if mark.get("sfra") != "benchmark store" or layout != LAYOUT:
-            raise _foreign(self.root, f"store.json of layout {layout}")
-
     def _may_write(self) -> None:
         assert not self.read_only, "a store opened for reading must never be written"
 
 
-def parse_cell(folder: Path) -> Record | None:
-    """Read the folder of a cell; None when it is not whole."""
-    facts = read_json(folder / "result.json")
-    if facts is None or facts.get("key") != folder.name:
-        return None
-    try:
-        record = Record(**{each.name: facts[each.name] for each in fields(Record)})
-        whole = all((folder / name).stat().st_size == size for name, size in record.files.items())
-    except (KeyError, OSError):
-        return None
-    return record if whole else None
-
-
 def _key(cell: Cell | str) -> str:
     return cell.key if isinstance(cell, Cell) else check_key(cell)
-
-
-def _foreign(folder: Path, got: str) -> StoreError:
-    return StoreError(
-        f"{folder} is not a benchmark store",
-        expected=f"an empty or new folder, or one with a store.json of layout {LAYOUT}",
-        got=got,
-        do="name another folder",
-    )

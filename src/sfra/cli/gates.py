@@ -10,8 +10,8 @@ from dataclasses import dataclass
 
 from sfra.config import AuditConfig
 from sfra.errors import InputError
-from sfra.evaluate import RULES
 from sfra.runs import settings_of
+from sfra.trace import RULES
 
 OPERATORS = {
     ">=": operator.ge,

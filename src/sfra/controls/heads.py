@@ -10,8 +10,9 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sfra.data.sets import FeatureSet
-from sfra.evaluate import Trace, evaluate
+from sfra.evaluate import evaluate
 from sfra.head import Head
+from sfra.trace import Trace
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

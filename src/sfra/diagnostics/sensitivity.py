@@ -10,10 +10,10 @@ from sfra.config import AuditConfig
 from sfra.data.sets import FeatureSet
 from sfra.diagnostics.record import Record
 from sfra.errors import InputError
-from sfra.evaluate import RULES
 from sfra.head import Head
 from sfra.measure import Split, measure, outcomes
 from sfra.runs import Progress, Setting, relearn_release
+from sfra.trace import RULES
 
 
 @dataclass(frozen=True, kw_only=True)

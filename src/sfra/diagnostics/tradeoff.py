@@ -19,7 +19,7 @@ BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1)
 
 @runtime_checkable
 class Accuracies(Protocol):
-    """Retain and forget accuracy per epoch, epoch 0 the released head; :class:`sfra.evaluate.Trace` is one."""
+    """Retain and forget accuracy per epoch, epoch 0 the released head; :class:`sfra.trace.Trace` is one."""
 
     @property
     def retain(self) -> Curve:

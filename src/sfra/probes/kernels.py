@@ -7,6 +7,9 @@ threads work on it, and a selected draw can be made again from its index alone, 
 Every loop runs over the draws of a tile (the last axis), which the compiler turns into vector instructions; sums
 over classes and coordinates keep one fixed order. ``log``, ``sin``, ``cos`` and ``exp`` are float32 polynomials
 (Chebyshev interpolants, absolute error below 1e-7), since library calls would not be vectorised.
+
+All of it stays in one file: the cache of a compiled loop notices a change of the file that the loop is in, and none of
+the files of what it calls, so that loops which call across files could go on running code that is gone.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from typing import Any
 from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.bench.rows import Rows
 from sfra.bench.store import Store
+from sfra.report.classes import names_of, set_name
 from sfra.report.figures_geometry import embedding_figure
 from sfra.report.figures_margin import alpha_figure, alpha_rows, margin_figure, margin_rows
 from sfra.report.figures_rows import in_order, where
@@ -31,25 +32,26 @@ UNMAPPED = "there is nothing to draw: no model of this benchmark has a map"
 
 def read_diagnoses(rows: Rows, store: Store, *, scale: str = "canonical") -> list[dict[str, Any]]:
     """Read what was found of the margin at one scale: a row for each diagnosed model and forget class."""
+    names = names_of(rows.originals)
     found = []
     for key, row in {row["cell"]: row for row in rows.diagnostics}.items():
         for one in _read(store, key, DIAGNOSTICS):
             if one["scale"] == scale:
-                found += [_identity(row) | {"scale": scale, "margin": margin} for margin in one["margin"]]
+                found += [_identity(row, names) | {"scale": scale, "margin": margin} for margin in one["margin"]]
     return found
 
 
 def read_maps(rows: Rows, store: Store) -> list[dict[str, Any]]:
     """Read the points of every map, with the names of their classes."""
-    names = {_place(row): row["class_names"] for row in rows.originals}
+    names = names_of(rows.originals)
     found = []
     for row in rows.maps:
-        known = names.get(_place(row)) or ()
+        known = names.get(row["dataset"]) or ()
         points = [
             point | {"name": known[point["label"]] if point["label"] < len(known) else str(point["label"])}
             for point in _read(store, row["cell"], GEOMETRY)["points"]
         ]
-        found.append(_identity(row) | {"scale": row["scale"], "points": points})
+        found.append(_identity(row, names) | {"scale": row["scale"], "points": points})
     return found
 
 
@@ -106,14 +108,9 @@ def _read(store: Store, key: str, name: str) -> Any:
     return json.loads((store.folder(key) / name).read_text(encoding="utf-8"))
 
 
-def _identity(row: Row) -> dict[str, Any]:
-    return {
-        name: row[name] for name in ("dataset", "backbone", "seed", "method", "forget", "forget_classes", "variant")
-    }
-
-
-def _place(row: Row) -> tuple[Any, ...]:
-    return row["dataset"], row["backbone"], row["seed"]
+def _identity(row: Row, names: Mapping[str, Sequence[str]]) -> dict[str, Any]:
+    kept = ("dataset", "backbone", "seed", "method", "forget", "forget_classes", "variant")
+    return {name: row[name] for name in kept} | {"forgotten": set_name(forget_of(row), names.get(row["dataset"]))}
 
 
 def _single(rows: list[Row]) -> list[Row]:
@@ -131,7 +128,7 @@ def _pooled(rows: Sequence[Row]) -> list[dict[str, Any]]:
 
 
 def _subtitle(rows: Sequence[Row]) -> str:
-    sets = list(dict.fromkeys(forget_name(row) for row in rows))
+    sets = list(dict.fromkeys(row.get("forgotten") or forget_name(row) for row in rows))
     kind = "forget class" if len(sets) == 1 and "+" not in sets[0] else "forget classes"
     first = rows[0]
     return f"{where(rows)}. {method_name(first['method'])}, {kind} {', '.join(sets)}. Scale {first['scale']}."

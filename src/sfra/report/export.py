@@ -20,6 +20,7 @@ from sfra.bench.rows import Rows, collect, join
 from sfra.bench.store import Store
 from sfra.errors import InputError
 from sfra.files import write_atomically
+from sfra.report.classes import names_of
 from sfra.report.diagnoses import file_name, read_diagnoses, read_maps
 from sfra.report.figures import audit_figures, benchmark_figures
 from sfra.report.figures_tradeoff import tradeoff_rows
@@ -143,7 +144,7 @@ def export_all(
         InputError: There are no audits at all, or the format is unknown.
     """
     _checked(format)
-    out = Exported()
+    out, classes = Exported(), names_of(rows.originals)
     settings = sorted({(row["dataset"], row["backbone"]) for row in rows.audits}, key=lambda pair: place(*pair))
     if not settings:
         raise InputError(
@@ -155,7 +156,14 @@ def export_all(
             for part in (rows.audits, trajectories, diagnoses, maps)
         )
         drawn, left_out = benchmark_figures(
-            audits, trajectories=curves, diagnoses=found, maps=points, scale=scale, rule=rule, style=style
+            audits,
+            trajectories=curves,
+            diagnoses=found,
+            maps=points,
+            scale=scale,
+            rule=rule,
+            names=classes.get(setting[0]),
+            style=style,
         )
         prefix = "-".join(setting)
         out.left_out.update({f"{prefix}-{name}": reason for name, reason in left_out.items()})

@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.classes import Names
 from sfra.report.diagnoses import diagnosis_figures, with_main
 from sfra.report.figures_accuracy import accuracy_figure
 from sfra.report.figures_audit import audit_accuracy_figure
@@ -23,15 +24,19 @@ from sfra.report.figures_violin import violin_figure
 from sfra.report.style import Chart, Style
 from sfra.scale import KAPPA
 
+SIZES = "sensitivity"
+"""The one figure of audit rows in which no forget set is named."""
+
 BENCHMARK: Mapping[str, Callable[..., Any]] = {
     "accuracy": accuracy_figure,
     "violin": violin_figure,
     "heatmap-rs": partial(heatmap_figure, value="rs"),
     "heatmap-delta-rs": partial(heatmap_figure, value="delta_rs"),
     "scatter": scatter_figure,
-    "sensitivity": sensitivity_figure,
+    SIZES: sensitivity_figure,
 }
-"""Figures that are made of audit rows alone; each takes ``scale``, ``rule`` and ``style``."""
+"""Figures that are made of audit rows alone; each takes ``scale``, ``rule`` and ``style``, and those that tell forget
+sets apart the ``names`` of the classes."""
 
 AUDIT: Mapping[str, Callable[..., Any]] = {
     "accuracy": audit_accuracy_figure,
@@ -51,6 +56,7 @@ def benchmark_figures(
     maps: Sequence[Row] = (),
     scale: str = "canonical",
     rule: str = "source-free",
+    names: Names = None,
     style: Style | None = None,
 ) -> tuple[dict[str, Chart], dict[str, str]]:
     """Draw every figure that the rows of one data set and backbone allow; name the others with their reason.
@@ -62,13 +68,19 @@ def benchmark_figures(
         maps: Rows of :func:`sfra.report.diagnoses.read_maps`.
         scale: Scale of the audits.
         rule: Selection rule.
+        names: Names of the data set's classes.
         style: Theme and size.
     """
-    calls = {name: partial(figure, audits, scale=scale, rule=rule) for name, figure in BENCHMARK.items()}
-    calls["sensitivity"] = partial(sensitivity_figure, with_main(audits), scale=scale, rule=rule)
+    calls = {
+        name: partial(figure, audits, scale=scale, rule=rule, names=names)
+        for name, figure in BENCHMARK.items()
+        if name != SIZES
+    }
+    calls[SIZES] = partial(sensitivity_figure, with_main(audits), scale=scale, rule=rule)
     over_scales = swept(audits, rule)
     if over_scales:
-        calls["sweep"] = partial(sweep_figure, over_scales, canonical=KAPPA, subtitle=f"{where(audits)}. Rule {rule}.")
+        place = f"{where(audits)}. Rule {rule}."
+        calls["sweep"] = partial(sweep_figure, over_scales, canonical=KAPPA, subtitle=place, names=names)
     calls["tradeoff"] = partial(tradeoff_figure, trajectories, subtitle=f"{where(audits)}. Scale {scale}.")
     of_diagnoses, missing = diagnosis_figures(diagnoses, maps)
     drawn, left_out = _draw({name: partial(call, style=style) for name, call in (calls | of_diagnoses).items()})

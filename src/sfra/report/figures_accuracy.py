@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from sfra.report.classes import Names, set_name
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish
 from sfra.tables.names import method_name
@@ -18,7 +19,12 @@ _STAGE = {"unlearned": "unlearned", "sfra": "relearned"}
 
 
 def accuracy_figure(
-    audits: Sequence[Row], *, scale: str = "canonical", rule: str = "source-free", style: Style | None = None
+    audits: Sequence[Row],
+    *,
+    scale: str = "canonical",
+    rule: str = "source-free",
+    names: Names = None,
+    style: Style | None = None,
 ) -> Chart:
     """Draw the forget accuracy of the original, the unlearned and the relearned model, method by method.
 
@@ -29,7 +35,7 @@ def accuracy_figure(
     rows = accuracy_rows(found)
     relearned = {row["key"]: row["accuracy"] for row in rows if row["state"] == "relearned"}
     return finish(
-        _draw(rows, _class_rows(found), style),
+        _draw(rows, _class_rows(found, names), style),
         style,
         title="Forget accuracy before and after the audit",
         subtitle=[*caption(audits, scale, rule), f"Mean over {classes(found)}; small ticks: each, relearned."],
@@ -66,9 +72,9 @@ def _row(name: str, state: str, values: Sequence[float | None]) -> dict[str, Any
     }
 
 
-def _class_rows(stages: Sequence[Stage]) -> list[dict[str, Any]]:
+def _class_rows(stages: Sequence[Stage], names: Names) -> list[dict[str, Any]]:
     return [
-        {"method": method_name(s.method), "forget": "+".join(map(str, s.forget)), "accuracy": s.forgotten}
+        {"method": method_name(s.method), "forget": set_name(s.forget, names), "accuracy": s.forgotten}
         for s in stages
         if s.variant == "sfra" and s.forgotten is not None
     ]

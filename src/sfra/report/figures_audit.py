@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.classes import label_name
 from sfra.report.style import Chart, Style, altair, data, finish
 
 
@@ -63,10 +64,12 @@ def reading_of(report: Mapping[str, Any]) -> str:
 def forget_of(report: Mapping[str, Any]) -> str:
     """Name the forget classes.
 
-    >>> forget_of({"forget_classes": [7]}), forget_of({"forget_classes": [1, 6, 8]})
-    ('Forget class 7', 'Forget classes 1, 6 and 8')
+    >>> forget_of({"forget_classes": [7]}), forget_of({"forget_classes": [1], "class_names": ["cat", "dog"]})
+    ('Forget class 7', 'Forget class dog (1)')
+    >>> forget_of({"forget_classes": [1, 6, 8]})
+    'Forget classes 1, 6 and 8'
     """
-    *first, last = map(str, report["forget_classes"])
+    *first, last = (label_name(label, report.get("class_names")) for label in report["forget_classes"])
     return f"Forget classes {', '.join(first)} and {last}" if first else f"Forget class {last}"
 
 

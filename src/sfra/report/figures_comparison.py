@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -20,7 +21,24 @@ from sfra.tables.names import method_name
 Row = Mapping[str, Any]
 
 
-def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style | None = None) -> Chart:
+@dataclass(frozen=True, kw_only=True)
+class Sides:
+    """What the two sides of a comparison are called."""
+
+    title: str = "Our RS beside the paper's"
+    told: str = "Our RS against the paper's"
+    """Begins the description."""
+    ours: str = "Ours"
+    """Subject of the sentence on the mean difference."""
+    here: str = "RS here"
+    """Names the vertical axis."""
+    there: str = "RS in the paper"
+    """Names the horizontal axis."""
+
+
+def comparison_figure(
+    rows: Sequence[Row], *, subtitle: str = "", style: Style | None = None, sides: Sides | None = None
+) -> Chart:
     """Draw our RS against the paper's on equal axes with the diagonal; Spearman's ρ is that of the rows given.
 
     Args:
@@ -28,7 +46,9 @@ def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style |
             marks, and the named large one is their mean.
         subtitle: What the rows are of.
         style: Theme and size.
+        sides: Names, where the other side is not the paper.
     """
+    sides = sides or Sides()
     style = style or Style()
     pairs = [row for row in rows if row.get("ours") is not None and row.get("paper") is not None]
     if not pairs:
@@ -42,11 +62,11 @@ def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style |
     single = len(points) == len(means)
     note = "" if single else " Small marks: classes; large: means."
     return finish(
-        _draw([] if single else points, means, style),
+        _draw([] if single else points, means, sides, style),
         style,
-        title="Our RS beside the paper's",
+        title=sides.title,
         subtitle=[subtitle, f"{_agreement(points, means)}{note} Diagonal: equal."],
-        description=f"Our RS against the paper's, {len(means)} methods. {_agreement(points, means)} Ours is on average "
+        description=f"{sides.told}, {len(means)} methods. {_agreement(points, means)} {sides.ours} is on average "
         f"{abs(difference):.2f} {'higher' if difference > 0 else 'lower'}.",
     )
 
@@ -94,13 +114,13 @@ def _agreement(points: Sequence[Row], means: Sequence[Row]) -> str:
     )
 
 
-def _draw(points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], style: Style) -> Any:
+def _draw(points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], sides: Sides, style: Style) -> Any:
     alt, colours = altair(), style.colours
     side = style.narrow if style.size == "column" else 380
     colour, shape, _ = look(means, style)
     whole = alt.Scale(domain=[0, 1], nice=False)
-    x = alt.X("paper:Q", scale=whole, axis=score_axis(), title="RS in the paper")
-    y = alt.Y("ours:Q", scale=whole, axis=score_axis(), title="RS here")
+    x = alt.X("paper:Q", scale=whole, axis=score_axis(), title=sides.there)
+    y = alt.Y("ours:Q", scale=whole, axis=score_axis(), title=sides.here)
     ends = [{"paper": end, "ours": end} for end in (0, 1)]
     numbers = [alt.Tooltip(f"{name}:Q", format=".3f") for name in ("ours", "paper")]
     diagonal = alt.Chart(data(ends)).mark_line(color=colours.ink, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=y)

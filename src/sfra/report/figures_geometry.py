@@ -7,6 +7,7 @@ from statistics import median
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.classes import label_name
 from sfra.report.figures_labels import Point, place_labels
 from sfra.report.style import Chart, Style, altair, data, finish
 
@@ -57,8 +58,14 @@ def embedding_figure(
         title=f"Real samples and probes in {named} space",
         subtitle=[subtitle, f"{note}t-SNE: distances within a neighbourhood mean something, axes do not."],
         description=f"Planar embedding of {kinds['real']} real samples and {kinds['probe']} probes in "
-        f"{named} space; forget class {', '.join(map(str, forget))} stands out.",
+        f"{named} space; forget class {_called(rows, forget)} stands out.",
     )
+
+
+def _called(rows: Sequence[Mapping[str, Any]], forget: Sequence[int]) -> str:
+    known = {row["label"]: str(row["name"]) for row in rows}
+    names = [known.get(label, str(label)) for label in range(max(forget, default=-1) + 1)]
+    return ", ".join(label_name(label, names) for label in forget)
 
 
 def group_of(row: Mapping[str, Any], forget: Sequence[int]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from sfra.errors import InputError
+from sfra.report.classes import Names, set_name
 from sfra.report.figures_colour import blend, contrast
 from sfra.report.figures_rows import Row, caption, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish
@@ -21,6 +22,7 @@ def heatmap_figure(
     *,
     scale: str = "canonical",
     rule: str = "source-free",
+    names: Names = None,
     style: Style | None = None,
 ) -> Chart:
     """Draw a score of every method and forget set; ΔRS on a scale that is centred at 0.
@@ -28,7 +30,7 @@ def heatmap_figure(
     The number is in its cell, ΔRS with its sign, so that neither colour nor a legend is needed to read it.
     """
     style = style or Style()
-    rows = heatmap_rows(audits, value, scale=scale, rule=rule, style=style)
+    rows = heatmap_rows(audits, value, scale=scale, rule=rule, names=names, style=style)
     best = max(rows, key=lambda row: row["score"])
     name = "RS" if value == "rs" else "ΔRS"
     note = (
@@ -48,7 +50,13 @@ def heatmap_figure(
 
 
 def heatmap_rows(
-    audits: Sequence[Row], value: Literal["rs", "delta_rs"], *, scale: str, rule: str, style: Style
+    audits: Sequence[Row],
+    value: Literal["rs", "delta_rs"],
+    *,
+    scale: str,
+    rule: str,
+    names: Names = None,
+    style: Style,
 ) -> list[dict[str, Any]]:
     """Return one row per cell: score, its text, the shade of the cell and the colour of the text."""
     found = [stage for stage in stages(audits, scale=scale, rule=rule) if stage.variant == "sfra"]
@@ -67,7 +75,7 @@ def heatmap_rows(
             {
                 "key": stage.method,
                 "method": method_name(stage.method),
-                "forget": "+".join(map(str, stage.forget)),
+                "forget": set_name(stage.forget, names),
                 "score": score,
                 "text": f"{score:z.2f}" if value == "rs" else signed(score),
                 "fill": fill,
@@ -98,6 +106,7 @@ def _draw(rows: Sequence[dict[str, Any]], style: Style) -> Any:
     alt = altair()
     methods = [method_name(key) for key in in_order(row["key"] for row in rows)]
     sets = list(dict.fromkeys(row["forget"] for row in rows))
+    words = any(not name.replace("+", "").isdigit() for name in sets)
     cell = min(52, max(27 if style.size == "column" else 36, style.width // len(sets)))
     axis = alt.Axis(domain=False, ticks=False, grid=False)
     base = alt.Chart(data(rows)).encode(
@@ -106,7 +115,7 @@ def _draw(rows: Sequence[dict[str, Any]], style: Style) -> Any:
             "forget:N",
             sort=sets,
             title="forget class" if not any("+" in name for name in sets) else "forget classes",
-            axis=alt.Axis(**axis.to_dict(), orient="top", labelAngle=0),
+            axis=alt.Axis(**axis.to_dict(), orient="top", labelAngle=-45 if words else 0),
         ),
         tooltip=["method:N", "forget:N", alt.Tooltip("score:Q", format=".3f")],
     )

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.classes import Names, label_name
 from sfra.report.figures_audit import reading_of
 from sfra.report.figures_colour import blend, contrast
 from sfra.report.style import Chart, Style, altair, data, finish
@@ -46,7 +47,7 @@ def confusion_rows(report: Mapping[str, Any], style: Style) -> list[dict[str, An
     width = len(confusion["before"][0])
     weight = [sum(row[c] for when in ("before", "after") for row in confusion[when]) for c in range(width)]
     chosen = set(confusion["classes"]) | set(sorted(range(width), key=lambda c: (-weight[c], c))[:MOST_COLUMNS])
-    columns = [(class_name(report, c), [c]) for c in sorted(chosen)]
+    columns = [(_short_name(c, report.get("class_names")), [c]) for c in sorted(chosen)]
     if rest := [c for c in range(width) if c not in chosen]:
         columns.append((f"other {len(rest)}", rest))
     rows = []
@@ -57,7 +58,7 @@ def confusion_rows(report: Mapping[str, Any], style: Style) -> list[dict[str, An
                 fill = blend(style.colours.ramp, count / total if total else 0.0)
                 rows.append(
                     {
-                        "forget": class_name(report, label),
+                        "forget": label_name(label, report.get("class_names")),
                         "head": head,
                         "answer": answer,
                         "count": count,
@@ -67,12 +68,6 @@ def confusion_rows(report: Mapping[str, Any], style: Style) -> list[dict[str, An
                     | {"ink": max(("#ffffff", "#000000"), key=lambda c: contrast(c, fill))}
                 )
     return rows
-
-
-def class_name(report: Mapping[str, Any], label: int) -> str:
-    """Return the name of a class, or its index."""
-    names = report.get("class_names")
-    return str(names[label]) if names else str(label)
 
 
 def audit_acceptance_figure(report: Mapping[str, Any], *, style: Style | None = None) -> Chart:
@@ -104,13 +99,18 @@ def acceptance_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     if not found:
         raise InputError("there is nothing to draw: the audit tells nothing about its probes", got="no probes")
     first = found[0]
-    rows = []
+    rows, names = [], report.get("class_names")
     for label, share in enumerate(first["acceptance"]):
         kind = "forget" if label in report["forget_classes"] else "retain"
         if str(label) in first["conditional"]:
             kind += ", sampled conditionally"
-        rows.append({"label": label, "name": class_name(report, label), "share": share, "kind": kind})
+        rows.append({"label": label, "name": label_name(label, names), "share": share, "kind": kind})
     return rows
+
+
+def _short_name(label: int, names: Names) -> str:
+    """Name a class over a narrow column."""
+    return str(names[label]) if names else str(label)
 
 
 def _draw_confusion(rows: Sequence[dict[str, Any]], style: Style) -> Any:

@@ -7,16 +7,22 @@ from statistics import fmean
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.classes import Names, set_name
 from sfra.report.figures_marks import marks_of
 from sfra.report.figures_rows import in_order
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import method_name
+from sfra.tables.names import forget_of, method_name
 
 Row = Mapping[str, Any]
 
 
 def sweep_figure(
-    rows: Sequence[Row], *, canonical: float | None = None, subtitle: str = "", style: Style | None = None
+    rows: Sequence[Row],
+    *,
+    canonical: float | None = None,
+    subtitle: str = "",
+    names: Names = None,
+    style: Style | None = None,
 ) -> Chart:
     """Draw RS against the scale κ, a panel per method: every forget set, their mean, and that of the reference.
 
@@ -28,6 +34,7 @@ def sweep_figure(
             set and scale, such as those of several seeds, are averaged.
         canonical: The canonical scale, which is marked.
         subtitle: What the rows are of.
+        names: Names of the data set's classes.
         style: Theme and size.
     """
     style = style or Style()
@@ -39,6 +46,7 @@ def sweep_figure(
             do='audit with scale="sweep"',
         )
     lines, means = sweep_lines(rows), sweep_means(rows)
+    lines = [line | {"forget": set_name(forget_of(line), names)} for line in lines] if names else lines
     methods = in_order(row["key"] for row in means)
     marked = "" if canonical is None else f" Vertical line: canonical, κ = {canonical:g}."
     dashed = "; dashed: mean of their retrained references" if any(m["kind"] == "reference" for m in means) else ""

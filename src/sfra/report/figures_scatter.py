@@ -8,6 +8,7 @@ from statistics import fmean
 from typing import Any
 
 from sfra.errors import InputError
+from sfra.report.classes import Names, set_name
 from sfra.report.figures_heatmap import signed
 from sfra.report.figures_key import key
 from sfra.report.figures_labels import Label, Number, Point, place_labels
@@ -21,14 +22,19 @@ MOST_NAMES = 5
 
 
 def scatter_figure(
-    audits: Sequence[Row], *, scale: str = "canonical", rule: str = "source-free", style: Style | None = None
+    audits: Sequence[Row],
+    *,
+    scale: str = "canonical",
+    rule: str = "source-free",
+    names: Names = None,
+    style: Style | None = None,
 ) -> Chart:
     """Draw ΔRS against RS: small marks are forget sets, the large one the mean of a method, named beside it.
 
     The lines are ΔRS = 0, the retrained reference, and RS = 0.5. High RS at ΔRS near 0 is generic relearnability.
     """
     style = style or Style()
-    points, means = scatter_rows(audits, scale=scale, rule=rule)
+    points, means = scatter_rows(audits, scale=scale, rule=rule, names=names)
     found = [stage for stage in stages(audits, scale=scale, rule=rule) if stage.variant == "sfra"]
     generic = sum(row["rs"] >= 0.5 and row["delta_rs"] <= 0.1 for row in points)
     return finish(
@@ -45,10 +51,12 @@ def scatter_figure(
     )
 
 
-def scatter_rows(audits: Sequence[Row], *, scale: str, rule: str) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def scatter_rows(
+    audits: Sequence[Row], *, scale: str, rule: str, names: Names = None
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return a row per method and forget set, and the means of each method."""
     points: list[dict[str, Any]] = [
-        {"key": s.method, "method": method_name(s.method), "forget": "+".join(map(str, s.forget))}
+        {"key": s.method, "method": method_name(s.method), "forget": set_name(s.forget, names)}
         | {"rs": s.rs, "delta_rs": s.delta_rs}
         for s in stages(audits, scale=scale, rule=rule)
         if s.variant == "sfra" and s.rs is not None and s.delta_rs is not None

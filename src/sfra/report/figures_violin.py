@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sfra.report.classes import Names, set_name
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
@@ -24,7 +25,12 @@ HALF = 0.4
 
 
 def violin_figure(
-    audits: Sequence[Row], *, scale: str = "canonical", rule: str = "source-free", style: Style | None = None
+    audits: Sequence[Row],
+    *,
+    scale: str = "canonical",
+    rule: str = "source-free",
+    names: Names = None,
+    style: Style | None = None,
 ) -> Chart:
     """Draw how RS spreads over single forget classes, method by method.
 
@@ -37,15 +43,15 @@ def violin_figure(
     for stage in found:
         if stage.rs is not None:
             values.setdefault(stage.method, []).append(stage.rs)
-    names = in_order(values)
-    summary = [summary_row(name, i, values[name]) for i, name in enumerate(names)]
+    methods = in_order(values)
+    summary = [summary_row(name, i, values[name]) for i, name in enumerate(methods)]
     points = [
-        {"row": names.index(s.method), "method": method_name(s.method), "forget": "+".join(map(str, s.forget))}
+        {"row": methods.index(s.method), "method": method_name(s.method), "forget": set_name(s.forget, names)}
         | {"key": s.method, "rs": s.rs}
         for s in found
         if s.rs is not None
     ]
-    outlines = [row for i, name in enumerate(names) for row in density_rows(name, i, values[name])]
+    outlines = [row for i, name in enumerate(methods) for row in density_rows(name, i, values[name])]
     return finish(
         _draw(summary, points, outlines, style),
         style,
@@ -54,7 +60,7 @@ def violin_figure(
             *caption(audits, scale, rule),
             f"Mark: one of {classes(found)}; bar: middle half; stroke: median{'; shape: density' if outlines else ''}.",
         ],
-        description=f"Relearning score RS of {len(names)} methods over {classes(found)}. The median ranges "
+        description=f"Relearning score RS of {len(methods)} methods over {classes(found)}. The median ranges "
         f"{extremes({row['key']: row['median'] for row in summary})}.",
     )
 

@@ -6,6 +6,7 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from sfra.report.classes import class_name
 from sfra.report.page_runs import audit_data
 from sfra.report.page_text import reading_words, variant_words
 
@@ -50,7 +51,7 @@ def audit_view(audit: Audit, *, key: str, label: str) -> dict[str, Any]:
         "key": key,
         "label": label,
         "audit": audit,
-        "forget_names": [class_name(audit, label) for label in audit["forget_classes"]],
+        "forget_names": [class_name(label, audit.get("class_names")) for label in audit["forget_classes"]],
         "tone": TONES.get(audit["verdict"], "care"),
         "reading": reading_words(audit["scale"], audit["rule"], audit["variant"]),
         "bars": accuracy_bars(audit),
@@ -66,14 +67,6 @@ def audit_view(audit: Audit, *, key: str, label: str) -> dict[str, Any]:
         "unusual": [f"{name}={audit['settings'][name]}" for name in _unusual(audit["settings"])],
         "has_runs": bool(audit_data(audit)["runs"]),
     }
-
-
-def class_name(audit: Audit, label: int) -> str:
-    """Name a class: its name and index, or the index alone."""
-    names = audit.get("class_names")
-    if names and 0 <= label < len(names) and str(names[label]) != str(label):
-        return f"{names[label]} ({label})"
-    return f"class {label}"
 
 
 def accuracy_bars(audit: Audit) -> list[dict[str, Any]]:
@@ -107,7 +100,11 @@ def confusion(audit: Audit) -> list[dict[str, Any]]:
     if found is None:
         return []
     return [
-        {"name": class_name(audit, label), "rows": _answers(audit, label, before, after), "samples": sum(before)}
+        {
+            "name": class_name(label, audit.get("class_names")),
+            "rows": _answers(audit, label, before, after),
+            "samples": sum(before),
+        }
         for label, before, after in zip(found["classes"], found["before"], found["after"], strict=True)
     ]
 
@@ -116,7 +113,7 @@ def _answers(audit: Audit, forget: int, before: Sequence[int], after: Sequence[i
     total = max(sum(before), 1)
     order = sorted(range(len(before)), key=lambda c: (c != forget, -max(before[c], after[c]), c))
     shown = [c for c in order if before[c] or after[c] or c == forget][:MOST_CLASSES]
-    rows = [(class_name(audit, c), before[c], after[c], c == forget) for c in shown]
+    rows = [(class_name(c, audit.get("class_names")), before[c], after[c], c == forget) for c in shown]
     rest = [c for c in order if c not in shown and (before[c] or after[c])]
     if rest:
         rows.append((f"{len(rest)} others", sum(before[c] for c in rest), sum(after[c] for c in rest), False))
@@ -137,7 +134,7 @@ def acceptance(audit: Audit) -> dict[str, Any] | None:
     shown = order if len(order) <= MOST_CLASSES else order[:10] + order[-10:]
     rows = [
         {
-            "name": class_name(audit, c),
+            "name": class_name(c, audit.get("class_names")),
             "share": shares[c],
             "bar": shares[c] / largest,
             "conditional": str(c) in runs[0]["conditional"],

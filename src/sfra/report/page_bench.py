@@ -10,9 +10,10 @@ from typing import Any
 
 from sfra.bench.grid import open_store
 from sfra.bench.report import READINGS, BenchReport, make_report
-from sfra.bench.rows import join
+from sfra.bench.rows import Rows, join
 from sfra.errors import InputError
 from sfra.report import vega
+from sfra.report.classes import Names, named_table, names_of, with_names
 from sfra.report.diagnoses import read_diagnoses, read_maps
 from sfra.report.export import export_bench as export_bench
 from sfra.report.figures import swept
@@ -91,6 +92,8 @@ def page_of_reports(
     """
     joined = join([report.rows for report in reports])
     rows = main_rows(joined.audits)
+    names = _names(joined, audits)
+    audits = {row["cell"]: with_names(audits[row["cell"]], names.get(row["dataset"])) for row in rows}
     places = sorted({(row["dataset"], row["backbone"]) for row in rows})
     several = len(places) > 1
     shown = _one_per_cell(rows)
@@ -99,7 +102,7 @@ def page_of_reports(
         _view(row, audits[row["cell"]], like=shown[i], several=several) for row, i in zip(shown, first, strict=True)
     ]
     scale, rule = default_reading(rows)
-    drawn = [_figures(_of(rows, place), audits, scale, rule) for place in places]
+    drawn = [_figures(_of(rows, place), audits, scale, rule, names.get(place[0])) for place in places]
     why = diagnostics_part(joined, diagnoses, embeddings, scale=scale, rule=rule)
     figures = {f"{i}-{name}": figure for i, made in enumerate(drawn) for name, figure in made.items()} | why.figures
     return make_page(
@@ -110,13 +113,13 @@ def page_of_reports(
         data={
             **data_of(views),
             "figures": {key: {name: figure[name] for name in ("spec", "dark")} for key, figure in figures.items()},
-            **board_data(rows, scale, rule, several=several),
+            **board_data(rows, scale, rule, several=several, names=names),
         },
-        reports=[_about(report) for report in reports],
+        reports=[_about(report, names.get(report.protocol.dataset)) for report in reports],
         views=views,
         several=several,
         reading=f"{scale} scale, {rule} rule",
-        maps=[_maps(_of(rows, place), views, scale, rule) for place in places],
+        maps=[_maps(_of(rows, place), views, scale, rule, names.get(place[0])) for place in places],
         places=[
             {
                 "name": place_name(*place),
@@ -128,6 +131,12 @@ def page_of_reports(
         diagnostics=why.html,
         heat_css=heat_css(),
     )
+
+
+def _names(rows: Rows, audits: Mapping[str, Audit]) -> dict[str, list[str]]:
+    """Find the class names of every data set: what its originals say, else what an audit says."""
+    audited = [{**row, "class_names": audits[row["cell"]].get("class_names")} for row in main_rows(rows.audits)]
+    return names_of([*rows.originals, *audited])
 
 
 def main_rows(audits: Sequence[Row]) -> list[Row]:
@@ -168,7 +177,7 @@ def _of(audits: Sequence[Row], place: tuple[str, str]) -> list[Row]:
     return [row for row in audits if (row["dataset"], row["backbone"]) == place]
 
 
-def _figures(rows: Sequence[Row], audits: Mapping[str, Audit], scale: str, rule: str) -> dict[str, Any]:
+def _figures(rows: Sequence[Row], audits: Mapping[str, Audit], scale: str, rule: str, names: Names) -> dict[str, Any]:
     """Draw the figures of one data set and backbone; one that these audits are not enough for is left out."""
     place = place_name(rows[0]["dataset"], rows[0]["backbone"])
     curves = [
@@ -177,11 +186,12 @@ def _figures(rows: Sequence[Row], audits: Mapping[str, Audit], scale: str, rule:
         if len(forget_of(row)) == 1
         for point in tradeoff_rows(audits[row["cell"]], method=row["method"], scale=scale, variant=row["variant"])
     ]
-    draw = {name: partial(figure, rows, scale=scale, rule=rule) for name, figure in FIGURES.items()}
+    draw = {name: partial(figure, rows, scale=scale, rule=rule, names=names) for name, figure in FIGURES.items()}
     draw["tradeoff"] = partial(tradeoff_figure, curves, subtitle=f"{place}. Scale {scale}.")
     over_scales = swept(rows, rule)
     if over_scales:
-        draw["sweep"] = partial(sweep_figure, over_scales, canonical=KAPPA, subtitle=f"{place}. Rule {rule}.")
+        subtitle = f"{place}. Rule {rule}."
+        draw["sweep"] = partial(sweep_figure, over_scales, canonical=KAPPA, subtitle=subtitle, names=names)
     made = {}
     for name, figure in draw.items():
         try:
@@ -191,22 +201,25 @@ def _figures(rows: Sequence[Row], audits: Mapping[str, Audit], scale: str, rule:
     return made
 
 
-def _maps(audits: Sequence[Row], views: Sequence[Mapping[str, Any]], scale: str, rule: str) -> dict[str, Any]:
+def _maps(
+    audits: Sequence[Row], views: Sequence[Mapping[str, Any]], scale: str, rule: str, names: Names
+) -> dict[str, Any]:
     """Arrange RS and ΔRS as tables of methods by forget sets, each cell a link to its audit."""
     rows = [row for row in audits if (row["scale"], row["rule"]) == (scale, rule)]
     keys = {view["key"] for view in views}
     return {
         "name": place_name(audits[0]["dataset"], audits[0]["backbone"]),
-        "maps": [heat_map(rows, value, keys) for value in ("rs", "delta_rs")],
+        "maps": [heat_map(rows, value, keys, names) for value in ("rs", "delta_rs")],
     }
 
 
-def _about(report: BenchReport) -> dict[str, Any]:
+def _about(report: BenchReport, names: Names) -> dict[str, Any]:
+    shown = [table for table in report.tables if table.label not in ("failures", *LABELS)]
     return {
         "name": report.protocol.name,
         "description": report.protocol.description,
         "missing": report.rows.missing,
         "failures": report.rows.failures,
-        "tables": [table.to_dict() for table in report.tables if table.label not in ("failures", *LABELS)],
+        "tables": [named_table(table, names).to_dict() for table in shown],
         "settings": list(flat(vega.rounded(asdict(report.protocol)))),
     }

@@ -10,6 +10,7 @@ from typing import Any
 from sfra.bench.rows import Rows
 from sfra.errors import InputError
 from sfra.report import vega
+from sfra.report.classes import named_table, names_of
 from sfra.report.diagnoses import diagnosis_figures, with_main
 from sfra.report.figures_rows import in_order
 from sfra.report.figures_sensitivity import sensitivity_figure
@@ -57,7 +58,9 @@ def diagnostics_part(rows: Rows, diagnoses: Sequence[Row], maps: Sequence[Row], 
         figures |= {key: made for _, charts in named for key, made in charts}
         name = f"{dataset_name(setting[0])}, {backbone_name(setting[1])}"
         places.append({"name": name, "groups": [(title, [key for key, _ in charts]) for title, charts in named]})
-    tables = [table.to_dict() for table in _tables(rows, scale, rule) if table.rows]
+    names = names_of(rows.originals)
+    of_all = names.get(settings[0][0]) if len({dataset for dataset, _ in settings}) == 1 else None
+    tables = [named_table(table, of_all).to_dict() for table in _tables(rows, scale, rule) if table.rows]
     if not tables and not figures:
         return Part()
     captions = {key: made["caption"] for key, made in figures.items()}

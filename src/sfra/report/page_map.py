@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from sfra.report.classes import Names, set_name, set_words
 from sfra.report.figures_colour import blend, contrast
 from sfra.report.html import number, signed
 from sfra.report.style import THEMES
@@ -17,13 +18,14 @@ STEPS = 20
 TITLES = {"rs": "RS", "delta_rs": "ΔRS"}
 
 
-def heat_map(rows: Sequence[Mapping[str, Any]], value: str, keys: set[str]) -> dict[str, Any]:
+def heat_map(rows: Sequence[Mapping[str, Any]], value: str, keys: set[str], names: Names = None) -> dict[str, Any]:
     """Arrange one reading; with several seeds a cell shows the mean and leads to the first.
 
     Args:
         rows: Rows of one data set, backbone, scale and rule.
         value: ``rs`` or ``delta_rs``.
         keys: Audits that the page has in detail.
+        names: Names of the data set's classes.
     """
     shown = [row for row in rows if row[value] is not None and (value == "rs" or row["method"] != "retrained")]
     sets = sorted({(len(forget_of(row)), forget_of(row), forget_name(row)) for row in shown})
@@ -31,7 +33,8 @@ def heat_map(rows: Sequence[Mapping[str, Any]], value: str, keys: set[str]) -> d
         {"name": method_name(method), "cells": [_cell(shown, method, name, value, keys) for _, _, name in sets]}
         for method in sorted({row["method"] for row in shown}, key=method_rank)
     ]
-    return {"title": TITLES[value], "sets": [name for _, _, name in sets], "lines": lines}
+    named = [{"name": set_name(classes, names), "words": set_words(classes, names)} for _, classes, _ in sets]
+    return {"title": TITLES[value], "sets": named, "lines": lines}
 
 
 def _cell(

@@ -1,0 +1,172 @@
+"""The same audits in other worlds: other learning rates, another training schedule; what each changes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from reproduction.agreement import Agreement, Scores, agree, means
+from reproduction.stored import METHOD_LIST, PUBLISHED, Kept, arrange, printed
+from sfra import recipes
+from sfra.bench.protocol import load_protocol
+from sfra.scale import KAPPA
+
+ByClass = Mapping[str, Mapping[str, float]]
+"""A value by method and forget class."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class World:
+    """A protocol that makes the models of the group in another way."""
+
+    letter: str
+    ending: str
+    """What the name of its protocol adds to the group's."""
+    what: str
+    """Schedule and rates, in words."""
+
+
+OWN = World(letter="a", ending="", what="our schedule and rates")
+RATES = World(letter="b", ending="-published", what="our schedule, the paper's rates")
+STEPS = World(letter="c", ending="-steps", what="a step schedule, the paper's rates")
+WORLDS = (OWN, RATES, STEPS)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Step:
+    """One thing changed: a world or a reading before and after."""
+
+    what: str
+    before: tuple[World, tuple[str, str]]
+    after: tuple[World, tuple[str, str]]
+
+
+STEPS_TAKEN = (
+    Step(what="reading the last epoch", before=(OWN, PUBLISHED), after=(OWN, ("native", "source-free"))),
+    Step(what="canonical scale", before=(OWN, PUBLISHED), after=(OWN, ("canonical", "worst-case"))),
+    Step(what="the paper's rates, (a) to (b)", before=(OWN, PUBLISHED), after=(RATES, PUBLISHED)),
+    Step(what="a step schedule, (b) to (c)", before=(RATES, PUBLISHED), after=(STEPS, PUBLISHED)),
+    Step(what="rates and schedule, (a) to (c)", before=(OWN, PUBLISHED), after=(STEPS, PUBLISHED)),
+)
+
+
+def values(kept: Kept, world: World, reading: tuple[str, str] = PUBLISHED, value: str = "rs") -> ByClass:
+    """Arrange a value of a world's main audits by method and forget class.
+
+    Where a world has audits, methods that it would make just as the group does are the group's own.
+    """
+    found = _of(kept, world, reading, value)
+    if world is OWN or not found:
+        return found
+    base = _of(kept, OWN, reading, value)
+    return {m: base[m] for m in same_models(kept, world) if m in base and m not in found} | found
+
+
+def _of(kept: Kept, world: World, reading: tuple[str, str], value: str) -> dict[str, dict[str, float]]:
+    mine = [row for row in kept.audits if row["protocol"] == f"{kept.group}{world.ending}"]
+    wanted, names = ("main", "released", *reading), ("audit", "variant", "scale", "rule")
+    rows = [row for row in mine if tuple(row[name] for name in names) == wanted]
+    return arrange([row for row in rows if row["method"] in METHOD_LIST], value)
+
+
+def pra_values(kept: Kept, world: World) -> ByClass:
+    """Arrange the RS of PRA, cosine variant, of a world's models; the group's own where they are the same."""
+
+    def of(protocol: str) -> dict[str, dict[str, float]]:
+        rows = [row for row in kept.pra if (row["protocol"], row["variant"]) == (protocol, "cosine")]
+        return arrange([row for row in rows if row["method"] in METHOD_LIST], "rs")
+
+    found, base = of(f"{kept.group}{world.ending}"), of(kept.group)
+    if world is OWN or not found:
+        return found
+    return {m: base[m] for m in same_models(kept, world) if m in base and m not in found} | found
+
+
+def same_models(kept: Kept, world: World) -> tuple[str, ...]:
+    """List the methods whose models in another world are the group's: same networks, same settings."""
+    named = [load_protocol(name).recipe for name in (kept.group, f"{kept.group}{world.ending}")]
+    base, other = (recipes.load(name) for name in named if name is not None)
+    if (base.training, base.preprocess, base.augment) != (other.training, other.preprocess, other.augment):
+        return ()
+    return tuple(m for m in METHOD_LIST if base.methods.get(m, {}) == other.methods.get(m, {}))
+
+
+def there(kept: Kept) -> tuple[World, ...]:
+    """List the worlds with audits."""
+    return tuple(world for world in WORLDS if values(kept, world))
+
+
+def progress(kept: Kept, world: World) -> tuple[int, int]:
+    """Count the audits of a world that are there, and all that it asks for."""
+    wanted = (f"{kept.group}{world.ending}", "audit")
+    row = next(one for one in kept.coverage if (one["protocol"], one["what"]) == wanted)
+    return int(row["done"]), int(row["goals"])
+
+
+def classes_of(sides: Sequence[ByClass], methods: Sequence[str] = METHOD_LIST) -> dict[str, list[str]]:
+    """List the forget classes of each method that all of several sides have that have the method at all."""
+    found = {}
+    for method in methods:
+        some = [set(side[method]) for side in sides if side.get(method)]
+        found[method] = sorted(set.intersection(*some)) if some else []
+    return {method: classes for method, classes in found.items() if classes}
+
+
+def averages(side: ByClass, classes: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Average over the given classes, by method; methods that lack one are left out."""
+    return means({m: {f: side[m][f] for f in some} for m, some in classes.items() if set(some) <= set(side.get(m, {}))})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """What a step changes, over the methods and classes that before, after and the paper have."""
+
+    step: Step
+    classes: Mapping[str, Sequence[str]]
+    before: Scores
+    after: Scores
+    paper: Scores
+
+    @property
+    def models(self) -> int:
+        """Count the models compared."""
+        return sum(map(len, self.classes.values()))
+
+    @property
+    def size(self) -> float:
+        """Average the size of the change over methods."""
+        return fmean(abs(self.after[m] - self.before[m]) for m in self.before)
+
+    @property
+    def agreements(self) -> tuple[Agreement, Agreement]:
+        """Compare with the paper, before and after."""
+        return agree(self.before, self.paper), agree(self.after, self.paper)
+
+    def nearer(self, by: float, sign: int = 1) -> list[str]:
+        """List the methods that come nearer to the paper by more than an amount; with ``sign=-1``, that go away."""
+        gains = {m: abs(self.before[m] - self.paper[m]) - abs(self.after[m] - self.paper[m]) for m in self.before}
+        return [m for m, gain in gains.items() if sign * gain > by]
+
+
+def change(kept: Kept, step: Step) -> Change | None:
+    """Compare before and after a step; None where one of them has no audits."""
+    before, after = (values(kept, *side) for side in (step.before, step.after))
+    paper = printed("sfra", "rs")
+    both = [m for m in METHOD_LIST if before.get(m) and after.get(m) and m in paper]
+    classes = classes_of((before, after, paper), both)
+    if not classes:
+        return None
+    sides = [averages(side, classes) for side in (before, after, paper)]
+    return Change(step=step, classes=classes, before=sides[0], after=sides[1], paper=sides[2])
+
+
+def native_kappa(kept: Kept, world: World, classes: Sequence[str]) -> float | None:
+    """Give the median norm of the centred retain rows of retrained heads as released, over some classes."""
+    rows = [
+        row["gain"]
+        for row in kept.diagnostics
+        if (row["protocol"], row["method"], row["scale"]) == (f"{kept.group}{world.ending}", "retrained", "canonical")
+        and row["forget"] in classes
+    ]
+    return KAPPA / fmean(rows) if rows else None

@@ -1,0 +1,205 @@
+"""Sentences about what other rates and another schedule change; they say what the rows say, whichever are there."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from reproduction.agreement import agree
+from reproduction.experiments import (
+    OWN,
+    RATES,
+    STEPS,
+    STEPS_TAKEN,
+    ByClass,
+    Change,
+    World,
+    averages,
+    change,
+    classes_of,
+    native_kappa,
+    pra_values,
+    progress,
+    there,
+    values,
+)
+from reproduction.sentences_rates import barely
+from reproduction.simple import listed, percent, score
+from reproduction.stored import VERDICT, Kept, printed
+from sfra.bench.protocol import load_protocol
+
+NEARER = 0.05
+"""Change of the distance from the paper's RS that is told of a single method."""
+
+LEAST = 0.01
+"""Change of the mean distance from the paper's RS that counts."""
+
+EXPLAINED, PART = 0.8, 0.2
+"""Shares of a gap: from the first on it counts as closed, up to the second as open."""
+
+
+def experiments(kept: Kept) -> str:
+    """Say which experiments ask where the difference comes from, and what they found."""
+    asked = (
+        "Two experiments ask whether it is the recipe. "
+        f"(b), `{kept.group}{RATES.ending}`: the same networks, unlearned at the paper's rates. "
+        f"(c), `{kept.group}{STEPS.ending}`: original, references and methods with a step schedule, shorter than the "
+        f"paper's, and with its rates, for classes {_classes(_of_protocol(kept, STEPS))}. What is above is (a)."
+    )
+    worlds = [world for world in there(kept) if world is not OWN]
+    if not worlds:
+        return f"{asked} Neither has been run."
+    parts = (_agreements, _rates, _schedule, _references, barely, _pra)
+    lines = [line for line in (part(kept) for part in parts) if line]
+    return "\n".join([f"{asked} {_how_much(kept)}", "", *(f"- {line}" for line in lines)])
+
+
+def changes(kept: Kept) -> str:
+    """Compare the sizes of the changes, and say which brings ours nearest to the paper's."""
+    found = [one for one in (change(kept, step) for step in STEPS_TAKEN) if one is not None]
+    told = ", ".join(f"{one.step.what} {score(one.size)}" for one in found)
+    gains = {one.step.what: _gain(one) for one in found}
+    best = max(gains, key=gains.__getitem__)
+    near = f"What brings ours nearest to the paper's: {best} (mean absolute difference down by {score(gains[best])})."
+    if gains[best] < LEAST:
+        near = f"None of them brings the mean absolute difference from the paper's down by {LEAST}."
+    missing = [f"({world.letter})" for world in (RATES, STEPS) if world not in there(kept)]
+    left = f" What {' and '.join(missing)} would change is not known yet." if missing else ""
+    return f"Mean RS of a method moves, on average, by: {told}. {near}{left}"
+
+
+def _agreements(kept: Kept) -> str | None:
+    """Compare every world with the paper, over the methods and classes that all have."""
+    paper = printed("sfra", "rs")
+    sides = {world.letter: values(kept, world) for world in there(kept)}
+    classes = classes_of([paper, *sides.values()], _everywhere(paper, sides))
+    if not classes:
+        return None
+    theirs = averages(paper, classes)
+    told = []
+    for letter, side in sides.items():
+        found = agree(averages(side, classes), theirs)
+        rank = "" if found.spearman is None else f", Spearman {score(found.spearman)}"
+        told.append(f"({letter}) {score(found.difference)}{rank}")
+    return f"Mean absolute difference from the paper's RS, over {_counted(classes)} that all have: {'; '.join(told)}."
+
+
+def _rates(kept: Kept) -> str | None:
+    found = change(kept, STEPS_TAKEN[2])
+    return None if found is None else f"The rates, (b) for (a): {_moved(found)}"
+
+
+def _schedule(kept: Kept) -> str | None:
+    alone, both = (change(kept, step) for step in STEPS_TAKEN[3:])
+    told = []
+    if alone is not None:
+        told.append(f"The schedule alone, (c) for (b): {_moved(alone)}")
+    if both is not None:
+        told.append(f"Rates and schedule, (c) for (a): {_moved(both)}")
+    return " ".join(told) or None
+
+
+def _moved(found: Change) -> str:
+    before, after = found.agreements
+    nearer, further = found.nearer(NEARER), found.nearer(NEARER, -1)
+    rank = ""
+    if before.spearman is not None and after.spearman is not None:
+        rank = f", Spearman from {score(before.spearman)} to {score(after.spearman)}"
+    return (
+        f"over {_counted(found.classes)}, mean absolute difference from the paper's RS goes from "
+        f"{score(before.difference)} to {score(after.difference)}{rank}. By more than {NEARER:.2f} nearer: "
+        f"{listed(nearer) or 'none'}; further: {listed(further) or 'none'}."
+    )
+
+
+def _references(kept: Kept) -> str | None:
+    """Say what the schedule does to retrained models, and whether that is what sets ours apart from the paper's."""
+    sides = [printed("sfra", "rs"), values(kept, OWN), values(kept, STEPS)]
+    if "retrained" not in sides[2]:
+        return None
+    classes = classes_of(sides, ["retrained"])
+    paper, own, steps = (averages(side, classes)["retrained"] for side in sides)
+    most = max(values(kept, STEPS, VERDICT)["retrained"].values())
+    return (
+        f"Retrained models, classes {_classes(classes['retrained'])}: {score(own)} in (a), {score(steps)} in (c), "
+        f"{score(paper)} in the paper{_kappas(kept, classes['retrained'])}. {_verdict(own, steps, paper)} At canonical "
+        f"scale, source-free, none of (c) gives more than {score(most)}."
+    )
+
+
+def _verdict(own: float, steps: float, paper: float) -> str:
+    """Say which share of the gap between ours and the paper's the schedule closes."""
+    if abs(paper - own) < NEARER:
+        return "There is hardly a gap to close."
+    share = (steps - own) / (paper - own)
+    if share > 2 - EXPLAINED:
+        return f"That is past the paper's, by {score(abs(steps - paper))}."
+    if share >= EXPLAINED:
+        return "So the training recipe closes the gap."
+    if share > PART:
+        return f"So the training recipe closes {percent(share, 0)} % of the gap."
+    return "So the training recipe, in this shortened form, does not close the gap."
+
+
+def _kappas(kept: Kept, classes: Sequence[str]) -> str:
+    own, steps = (native_kappa(kept, world, classes) for world in (OWN, STEPS))
+    if own is None or steps is None:
+        return ""
+    return f"; median norm of the retain rows {score(own)} in (a), {score(steps)} in (c)"
+
+
+def _pra(kept: Kept) -> str | None:
+    """Say how far PRA agrees, which has neither a scale nor an epoch to choose."""
+    paper, worlds = printed("pra", "rs"), there(kept)
+    sides = {world.letter: pra_values(kept, world) for world in worlds}
+    sides = {letter: side for letter, side in sides.items() if side}
+    if len(sides) < 2:
+        return None
+    classes = classes_of([paper, *sides.values()], _everywhere(paper, sides))
+    if not classes:
+        return None
+    theirs = averages(paper, classes)
+    told = {letter: agree(averages(side, classes), theirs) for letter, side in sides.items()}
+    apart = ", ".join(f"{score(one.difference)} in ({letter})" for letter, one in told.items())
+    return (
+        f"PRA, which has no scale and no epoch to choose: over {_counted(classes)} it differs from the paper's by "
+        f"{apart}."
+    )
+
+
+def _how_much(kept: Kept) -> str:
+    told = []
+    for world in (RATES, STEPS):
+        if world not in there(kept):
+            told.append(f"({world.letter}) has not been run.")
+            continue
+        done, goals = progress(kept, world)
+        if done < goals:
+            told.append(f"Of ({world.letter}) {done} of {goals} audits are there.")
+        else:
+            told.append(f"({world.letter}) is there in full.")
+    return " ".join(told)
+
+
+def _everywhere(paper: ByClass, sides: Mapping[str, ByClass]) -> list[str]:
+    """List the methods that the paper and every side have."""
+    return [method for method in paper if all(side.get(method) for side in sides.values())]
+
+
+def _counted(classes: Mapping[str, Sequence[str]]) -> str:
+    models = sum(map(len, classes.values()))
+    return " and ".join(
+        f"{n} {name}{'s' if n != 1 else ''}" for n, name in ((len(classes), "method"), (models, "model"))
+    )
+
+
+def _gain(found: Change) -> float:
+    before, after = found.agreements
+    return before.difference - after.difference
+
+
+def _of_protocol(kept: Kept, world: World) -> list[str]:
+    return ["+".join(map(str, one)) for one in load_protocol(f"{kept.group}{world.ending}").forget]
+
+
+def _classes(names: Sequence[str]) -> str:
+    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -1,0 +1,79 @@
+"""Sentences about two methods whose published rates can hardly move a weight: what is left of the class, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+
+from reproduction.agreement import pairs
+from reproduction.experiments import RATES, STEPS, ByClass, World, averages, classes_of, values
+from reproduction.simple import listed, percent, score
+from reproduction.stored import PUBLISHED, Kept, printed
+from sfra.tables.names import method_name
+
+BARELY = ("random-label", "boundary-shrink")
+"""Methods whose rates in the paper's code, 1e-7 and 1e-8, can hardly move a weight."""
+
+
+def alike(kept: Kept) -> str:
+    """Compare the two methods whose rates hardly move weights, as the paper prints them."""
+    del kept
+    forget, retain = (_apart(printed("unlearned", f"{what}_acc")) for what in ("forget", "retain"))
+    rs = _apart(printed("sfra", "rs"))
+    return (
+        f"{listed(BARELY)} have rates of 1e-7 and 1e-8 in the paper's code. What it prints of them is nearly the same, "
+        f"class by class: forget accuracies differ by at most {percent(max(forget))} points, retain accuracies by "
+        f"{percent(max(retain))}, RS by {score(max(rs))}, though the two losses are not alike. That is what one would "
+        "see if neither moved the weights much and both lost the class to batch-norm statistics, which follow the "
+        "forget samples in either; the printed numbers cannot tell."
+    )
+
+
+def barely(kept: Kept) -> str | None:
+    """Say what the models are like that rates of 1e-7 and 1e-8 leave."""
+    world = next((one for one in (RATES, STEPS) if any(m in values(kept, one) for m in BARELY)), None)
+    if world is None:
+        return None
+    sides = {w: values(kept, world, PUBLISHED, f"{w}_before") for w in ("retain", "forget")}
+    theirs = {w: printed("unlearned", f"{w}_acc") for w in ("retain", "forget")}
+    told = []
+    for method in (m for m in BARELY if m in sides["forget"]):
+        classes = classes_of([sides["forget"], theirs["forget"]], [method])
+        ours, paper = (
+            [percent(averages(s[w], classes)[method]) for w in ("retain", "forget")] for s in (sides, theirs)
+        )
+        told.append(f"{method_name(method)} {ours[0]} and {ours[1]} % (paper {paper[0]} and {paper[1]} %)")
+    return (
+        f"What rates of 1e-7 and 1e-8 leave, in ({world.letter}), retain and forget accuracy: {'; '.join(told)}; the "
+        f"original's forget accuracy is {_original(kept, world)}. {_still_alike(sides, values(kept, world))}"
+    )
+
+
+def _each(sides: Mapping[str, ByClass], classes: Mapping[str, Sequence[str]], method: str) -> list[str]:
+    return [f"{percent(averages(side, classes)[method])}" for side in sides.values()]
+
+
+def _original(kept: Kept, world: World) -> str:
+    rows = [row for row in kept.originals if row["protocol"] == f"{kept.group}{world.ending}"]
+    rows = rows or [row for row in kept.originals if row["protocol"] == kept.group and world is RATES]
+    classes = {forget for some in values(kept, world).values() for forget in some}
+    mine = [row["hits"] / row["samples"] for row in rows if str(int(row["label"])) in classes]
+    return f"{percent(fmean(mine))} %" if mine else "not kept"
+
+
+def _still_alike(sides: Mapping[str, ByClass], rs: ByClass) -> str:
+    if not all(m in rs for m in BARELY):
+        return "The other of the two is not there to compare."
+    forget, scores = _apart(sides["forget"]), _apart(rs)
+    if not forget:
+        return "They have no class in common yet."
+    return (
+        f"Class by class, the two differ by at most {percent(max(forget))} points of forget accuracy and "
+        f"{score(max(scores))} in RS."
+    )
+
+
+def _apart(side: ByClass) -> list[float]:
+    """List how far the two methods are apart, class by class."""
+    one, other = ({"it": side.get(method, {})} for method in BARELY)
+    return [abs(a - b) for a, b in pairs(one, other).values()]

@@ -1,0 +1,277 @@
+"""Ablations beside the paper's: nothing, a part or everything of them, recomputed from the rows in plain loops."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from statistics import fmean
+
+import pytest
+from scipy import stats
+
+from reproduction.ablations import PROPOSALS, ROWS, SCORES, SIZES, SUPPORT, compare, levels, paper_proposals, shared
+from reproduction.build import COMPARED
+from reproduction.document import SENTENCES, TABLES, refresh
+from reproduction.stored import METHOD_LIST, Kept, read_kept
+from reproduction_made import ABLATIONS, TEN, cells, paper_file, varied, with_rows
+from sfra.bench.plan import plan
+from sfra.bench.protocol import load_protocol
+from sfra.tables.names import METHODS
+
+NAMES = ("ablations", "proposals", "scores", "missing-row", "support", "sizes")
+
+
+@pytest.fixture(scope="module")
+def bare() -> Kept:
+    """Only the main audits."""
+    kept = read_kept(COMPARED)
+    return replace(
+        kept,
+        audits=[row for row in kept.audits if row["protocol"] == COMPARED],
+        coverage=[row for row in kept.coverage if row["protocol"] != ABLATIONS],
+    )
+
+
+@pytest.fixture(scope="module")
+def whole(bare: Kept) -> Kept:
+    """Every audit that the protocol asks for."""
+    rows = []
+    for ablation in load_protocol(ABLATIONS).ablations:
+        forget = TEN if ablation.forget is None else ["7"]
+        for one in ablation.variants():
+            text = " ".join(f"{name}={value}" for name, value in one.items())
+            rows += varied(bare, ablation.name, text, forget=forget)
+    return with_rows(bare, rows, done=583)
+
+
+def printed_mean(table: str, method: str, level: tuple[str, str], value: str, forget: Sequence[str]) -> float:
+    """Average the paper's printed numbers, read from the file as it is."""
+    rows = [row for row in paper_file(table) if row["method"] == METHODS[method] and row[level[0]] == level[1]]
+    rows = [row for row in rows if row.get("backbone", "ResNet-18") == "ResNet-18"]
+    return fmean(float(row[value]) for row in rows if row.get("forget_class", forget[0]) in forget)
+
+
+def our_mean(
+    kept: Kept, method: str, place: Mapping[str, str], forget: Sequence[str], scale: str = "native", value: str = "rs"
+) -> float:
+    rule = {"native": "worst-case", "canonical": "source-free"}[scale]
+    wanted = {"method": method, "scale": scale, "rule": rule, **place}
+    rows = [row for row in kept.audits if all(row[name] == text for name, text in wanted.items())]
+    return fmean(row[value] for row in rows if row["forget"] in forget)
+
+
+MAIN = {"protocol": COMPARED, "audit": "main", "variant": "released"}
+
+
+def ablated(audit: str, level: str, variant: str = "released") -> dict[str, str]:
+    return {"protocol": ABLATIONS, "audit": audit, "varied": level, "variant": variant}
+
+
+# nothing
+
+
+def test_without_audits_every_part_says_so_in_one_sentence_and_shows_no_table(bare: Kept) -> None:
+    told = {name: SENTENCES[name](bare) for name in NAMES}
+    assert told["ablations"] == "None of these audits has been computed yet."
+    assert told["proposals"] == "No other proposal has been audited yet."
+    assert told["scores"] == "No other score has been audited yet."
+    assert told["missing-row"] == "No model without its forget row has been audited yet."
+    assert told["support"] == "No proposal of another support has been audited yet."
+    assert told["sizes"].startswith("No other M has been audited yet. No other N has been audited yet.")
+    for name in ("proposals", "scores", "missing-row", "support", "sizes-m", "sizes-n", "sizes-n-canonical"):
+        table = TABLES[name](bare)
+        assert (table.rows, table.notes) == ((), ("Not computed yet.",))
+        assert refresh(f"<!-- table {name} -->\nold\n<!-- end -->", bare) == f"<!-- table {name} -->\n\n<!-- end -->"
+
+
+def test_the_main_audits_alone_are_no_comparison(bare: Kept) -> None:
+    for factor in (PROPOSALS, SCORES, ROWS, SUPPORT, *SIZES.values()):
+        assert list(levels(bare, factor, ("native", "worst-case"))) == [factor.main]
+        assert compare(bare, factor, {}) is None
+
+
+def test_the_levels_are_those_of_the_protocol_and_the_main_audit() -> None:
+    protocol = load_protocol(ABLATIONS)
+    main = {"proposal": "gaussian", "score": "softmax", "missing_row": "False"} | {
+        size: str(protocol.audit[size]) for size in ("m", "n")
+    }
+    factors = {factor.audit: factor for factor in (PROPOSALS, SCORES, ROWS, SUPPORT, *SIZES.values())}
+    assert set(factors) == {ablation.name for ablation in protocol.ablations}
+    for ablation in protocol.ablations:
+        ((name, values),) = ablation.vary.items()
+        factor = factors[ablation.name]
+        assert set(factor.names) == {main[name], *map(str, values)}
+        assert factor.main == main[name]
+    assert sum(goal.identity.get("audit", "main") != "main" for goal in plan(protocol)) == 583
+
+
+# a part
+
+
+def test_a_part_is_compared_over_the_classes_that_all_have(bare: Kept) -> None:
+    rows = varied(bare, "proposals", "proposal=uniform", forget="01234", methods=["scrub", "salun"])
+    rows += varied(bare, "proposals", "proposal=laplace", forget="34567", methods=["scrub"])
+    kept = with_rows(bare, rows, done=15)
+    found = cells(TABLES["proposals"](kept))
+    assert {name: one["classes"] for name, one in found.items()} == {"SCRUB": "2", "SalUn": "5"}
+    scrub, salun = found["SCRUB"], found["SalUn"]
+    assert scrub["gaussian"] == f"{our_mean(kept, 'scrub', MAIN, ['3', '4']):.2f}"
+    assert scrub["uniform"] == f"{our_mean(kept, 'scrub', ablated('proposals', 'proposal=uniform'), ['3', '4']):.2f}"
+    level = ("distribution", "laplace")
+    assert scrub["laplace_paper"] == f"{printed_mean('distribution_ablation', 'scrub', level, 'rs', ['3', '4']):.2f}"
+    assert (salun["laplace"], salun["laplace_canonical"]) == (None, None)
+    told = SENTENCES["proposals"](kept)
+    assert told.startswith("So far only SCRUB, 2 models. Mean RS: Gaussian")
+    assert "too few methods for an order" in told
+    assert SENTENCES["ablations"](kept).startswith("15 of 583 of these audits are there, of SCRUB and SalUn alone")
+
+
+def test_a_class_that_the_paper_lacks_is_left_out(bare: Kept) -> None:
+    kept = with_rows(bare, varied(bare, "proposals", "proposal=uniform", forget="012"))
+    found = levels(kept, PROPOSALS, ("native", "worst-case"))
+    paper = {level: {m: dict(some) for m, some in by.items()} for level, by in paper_proposals().items()}
+    del paper["uniform"]["scrub"]["1"]
+    del paper["laplace"]["scrub"]["2"]  # a level that ours does not have
+    classes = shared(found, PROPOSALS, paper)
+    assert classes["scrub"] == ["0", "2"]
+    assert classes["salun"] == ["0", "1", "2"]
+
+
+def test_a_method_without_a_class_in_common_is_left_out(bare: Kept) -> None:
+    rows = varied(bare, "proposals", "proposal=uniform", forget="01", methods=["scrub", "delete"])
+    rows += varied(bare, "proposals", "proposal=laplace", forget="2", methods=["scrub"])
+    kept = with_rows(bare, rows)
+    assert list(cells(TABLES["proposals"](kept))) == ["DELETE"]
+    assert SENTENCES["proposals"](kept).startswith("So far only DELETE, 2 models. Mean RS: Gaussian")
+
+
+def test_support_without_the_method_of_the_paper_says_that_it_is_missing(bare: Kept) -> None:
+    kept = with_rows(bare, varied(bare, "support", "proposal=relu-gaussian", forget="7", methods=["delete"]))
+    assert "Bad Teacher, of which the paper's table is, is not among them yet." in SENTENCES["support"](kept)
+    assert cells(TABLES["support"](kept))["DELETE"]["gaussian_paper"] is None
+
+
+# everything
+
+
+@pytest.mark.parametrize(
+    ("name", "audit", "setting", "table", "heading", "value"),
+    [
+        ("proposals", "proposals", "proposal", "distribution_ablation", "distribution", "rs"),
+        ("scores", "scores", "score", "uncertainty_ablation", "score", "rs_mean"),
+    ],
+)
+def test_every_mean_is_that_of_the_rows_and_of_the_paper(
+    whole: Kept, name: str, audit: str, setting: str, table: str, heading: str, value: str
+) -> None:
+    found = cells(TABLES[name](whole))
+    factor = {"proposals": PROPOSALS, "scores": SCORES}[name]
+    assert list(found) == [METHODS[method] for method in METHOD_LIST]
+    for method, level in itertools.product(METHOD_LIST, factor.names):
+        mine, place = found[METHODS[method]], ablated(audit, f"{setting}={level}")
+        place = MAIN if level == factor.main else place
+        assert mine["classes"] == "10"
+        assert str(mine[level]).split(" ± ")[0] == f"{our_mean(whole, method, place, TEN):.2f}"
+        assert mine[f"{level}_canonical"] == f"{our_mean(whole, method, place, TEN, 'canonical'):.2f}"
+        paper = printed_mean(table, method, (heading, level), value, TEN)
+        assert str(mine[f"{level}_paper"]).split(" ± ")[0] == f"{paper:.2f}"
+
+
+def test_scores_come_with_their_deviation_over_seeds(whole: Kept) -> None:
+    mine = cells(TABLES["scores"](whole))["SCRUB"]
+    spread = our_mean(whole, "scrub", ablated("scores", "score=energy"), TEN, value="rs_std")
+    paper = printed_mean("uncertainty_ablation", "scrub", ("score", "energy"), "rs_std", TEN)
+    assert str(mine["energy"]).endswith(f" ± {spread:.2f}")
+    assert str(mine["energy_paper"]).endswith(f" ± {paper:.2f}")
+    assert "±" not in str(mine["energy_canonical"])
+
+
+def test_the_order_of_methods_is_correlated_as_scipy_does(whole: Kept) -> None:
+    told = SENTENCES["proposals"](whole)
+    for level, scale in itertools.product(("uniform", "laplace"), ("native", "canonical")):
+        place = ablated("proposals", f"proposal={level}")
+        one, other = ([our_mean(whole, m, p, TEN, scale) for m in METHOD_LIST] for p in (MAIN, place))
+        assert f"{PROPOSALS.names[level]} {stats.spearmanr(one, other).statistic:.2f}" in told
+    paper = {
+        level: [printed_mean("distribution_ablation", m, ("distribution", level), "rs", TEN) for m in METHOD_LIST]
+        for level in PROPOSALS.names
+    }
+    rho = [stats.spearmanr(paper["gaussian"], paper[level]).statistic for level in ("uniform", "laplace")]
+    assert f"in the paper uniform {rho[0]:.2f}, Laplace {rho[1]:.2f}." in told
+    assert told.startswith("All 11 methods, 110 models.")
+
+
+def test_the_largest_change_and_the_distance_from_the_paper_are_those_of_the_means(whole: Kept) -> None:
+    told = SENTENCES["scores"](whole)
+    places = {level: ablated("scores", f"score={level}") for level in ("entropy", "energy")}
+    moved = {
+        (m, level): our_mean(whole, m, place, TEN) - our_mean(whole, m, MAIN, TEN)
+        for m in METHOD_LIST
+        for level, place in places.items()
+    }
+    method, level = max(moved, key=lambda key: abs(moved[key]))
+    sign = "−" if moved[method, level] < 0 else "+"
+    most = f"{sign}{abs(moved[method, level]):.2f} in the paper's reading ({METHODS[method]} with {level})"
+    assert f"largest change against softmax is {most}" in told
+    apart = fmean(
+        abs(
+            our_mean(whole, m, MAIN, TEN)
+            - printed_mean("uncertainty_ablation", m, ("score", "softmax"), "rs_mean", TEN)
+        )
+        for m in METHOD_LIST
+    )
+    assert f"difference from the paper's: softmax {apart:.2f}," in told
+
+
+def test_the_missing_row_is_compared_with_the_released_one_of_class_7(whole: Kept) -> None:
+    found = cells(TABLES["missing-row"](whole))
+    place = ablated("missing row", "missing_row=True", "restored-row")
+    changed, paper = [], []
+    for method in METHOD_LIST:
+        mine = found[METHODS[method]]
+        released, fresh = (our_mean(whole, method, p, ["7"]) for p in (MAIN, place))
+        assert (mine["False"], mine["True"]) == (f"{released:.2f}", f"{fresh:.2f}")
+        rows = [printed_mean("missing_row", method, ("row", row), "rs", ["7"]) for row in ("unlearned", "random")]
+        assert [mine["False_paper"], mine["True_paper"]] == [f"{value:.2f}" for value in rows]
+        changed.append(fresh - released)
+        paper.append(rows[1] - rows[0])
+    told = SENTENCES["missing-row"](whole)
+    assert f"changes RS by {'−' if fmean(changed) < 0 else '+'}{abs(fmean(changed)):.2f} on average" in told
+    assert f"the paper's mean is +{fmean(paper):.2f}." in told
+    assert told.startswith("All 11 methods, class 7.")
+
+
+def test_support_stands_beside_bad_teacher_alone(whole: Kept) -> None:
+    found = cells(TABLES["support"](whole))
+    assert [found["Bad Teacher"][f"{level}_paper"] for level in SUPPORT.names] == ["0.99", "0.94", "0.00"]
+    assert {one["gaussian_paper"] for name, one in found.items() if name != "Bad Teacher"} == {None}
+    mine = our_mean(whole, "bad-teacher", ablated("support", "proposal=abs-gaussian"), ["7"])
+    told = SENTENCES["support"](whole)
+    assert f"absolute value {mine:.2f}; the paper's signed 0.99, ReLU 0.94, absolute value 0.00." in told
+
+
+def test_sizes_are_in_order_with_the_main_audit_among_them(whole: Kept) -> None:
+    table = TABLES["sizes-m"](whole)
+    assert table.names == ("method", "m_50", "m_100", "m_200", "m_500", "m_1000", "m_2000")
+    found = cells(table)
+    ranges, above = {}, {}
+    for method in METHOD_LIST:
+        values = [
+            our_mean(whole, method, MAIN if m == 500 else ablated("M", f"m={m}"), ["7"])
+            for m in (50, 100, 200, 500, 1000, 2000)
+        ]
+        assert list(found[METHODS[method]].values())[1:] == [f"{value:.2f}" for value in values]
+        ranges[method], above[method] = max(values) - min(values), max(values[3:]) - min(values[3:])
+    told = SENTENCES["sizes"](whole)
+    most, further = (max(some, key=some.__getitem__) for some in (ranges, above))
+    assert f"no method's moves by more than {ranges[most]:.2f} ({METHODS[most]})" in told
+    assert f"from 500 up by {above[further]:.2f} ({METHODS[further]})." in told
+    assert TABLES["sizes-n"](whole).names[1:] == tuple(f"n_{n}" for n in SIZES["N"].names)
+    canonical = cells(TABLES["sizes-m-canonical"](whole))["SCRUB"]["m_50"]
+    assert canonical == f"{our_mean(whole, 'scrub', ablated('M', 'm=50'), ['7'], 'canonical'):.2f}"
+
+
+def test_everything_is_said_to_be_there_and_nothing_so_far(whole: Kept) -> None:
+    assert SENTENCES["ablations"](whole) == "All 583 of these audits are there, of all methods."
+    assert not any("So far" in SENTENCES[name](whole) or "yet" in SENTENCES[name](whole) for name in NAMES)

@@ -1,0 +1,321 @@
+"""Other rates and another schedule: whatever part of them is there, the document says it and no more."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from statistics import fmean
+from typing import Any
+
+import pytest
+from scipy import stats
+
+from reproduction.build import COMPARED
+from reproduction.document import SENTENCES, TABLES, refresh
+from reproduction.experiments import OWN, RATES, STEPS, STEPS_TAKEN, change, native_kappa, same_models, there, values
+from reproduction.stored import METHOD_LIST, Kept, read_kept
+from reproduction_made import RATED, RATED_METHODS, STEPPED, TEN, THREE, cells, paper_mean, paper_value, rated, stepped
+from sfra import recipes
+from sfra.bench.plan import plan
+from sfra.bench.protocol import load_protocol
+from sfra.scale import KAPPA
+from sfra.tables.names import METHODS
+
+
+@pytest.fixture(scope="module")
+def bare() -> Kept:
+    """Only the group's own models."""
+    kept = read_kept(COMPARED)
+    parts: dict[str, Any] = {
+        name: [row for row in getattr(kept, name) if row["protocol"] not in (RATED, STEPPED)]
+        for name in ("audits", "pra", "diagnostics", "originals", "coverage")
+    }
+    return replace(kept, **parts)
+
+
+def our_mean(kept: Kept, protocol: str, method: str, forget: Sequence[str], value: str = "rs") -> float:
+    place = (protocol, "main", "released", "native", "worst-case", method)
+    names = ("protocol", "audit", "variant", "scale", "rule", "method")
+    rows = [row for row in kept.audits if tuple(row[name] for name in names) == place and row["forget"] in forget]
+    assert len(rows) == len(forget)
+    return fmean(row[value] for row in rows)
+
+
+# the protocols
+
+
+def test_models_count_as_the_same_where_their_cells_are(bare: Kept) -> None:
+    keys: dict[str, dict[tuple[str, str], str]] = {
+        name: {
+            (goal.identity["method"], goal.identity["forget"]): goal.cell.key
+            for goal in plan(load_protocol(name))
+            if goal.what == "audit"
+        }
+        for name in (COMPARED, RATED, STEPPED)
+    }
+    assert same_models(bare, RATES) == ("retrained", "delete")
+    assert same_models(bare, STEPS) == ()
+    same = {place[0] for place, key in keys[RATED].items() if keys[COMPARED][place] == key}
+    assert same == {"retrained"}  # delete is not asked for again
+    assert [place for place, key in keys[STEPPED].items() if keys[COMPARED][place] == key] == []
+
+
+def test_the_step_protocol_audits_three_classes_of_every_method_with_their_references_diagnosed() -> None:
+    goals = plan(load_protocol(STEPPED))
+    audited = {(goal.identity["method"], goal.identity["forget"]) for goal in goals if goal.what == "audit"}
+    assert audited == {(method, forget) for method in (*METHOD_LIST, "masked") for forget in THREE}
+    kinds = {what: sum(goal.what == what for goal in goals) for what in ("audit", "pra", "linear-probe", "diagnostics")}
+    assert kinds == {"audit": 36, "pra": 36, "linear-probe": 0, "diagnostics": 3}
+    assert {goal.identity["method"] for goal in goals if goal.what == "diagnostics"} == {"retrained"}
+
+
+def test_the_short_step_recipe_is_the_long_one_at_thirds_of_60_epochs() -> None:
+    short, long = (recipes.load(f"cifar10-resnet18-small-{name}") for name in ("short-steps", "steps"))
+    assert short.training["epochs"] == 60
+    assert [round(share * 60, 9) for share in short.training["milestones"]] == [20, 40]
+    kept = set(long.training) - {"epochs", "milestones"}
+    assert {name: short.training[name] for name in kept} == {name: long.training[name] for name in kept}
+    assert (short.preprocess, short.augment) == (long.preprocess, long.augment)
+    differing = {m for m in METHOD_LIST if short.methods.get(m, {}) != long.methods.get(m, {})}
+    assert differing == {"delete", "learn-to-unlearn"}
+    published = recipes.load("cifar10-resnet18-small-published")
+    assert short.methods == published.methods
+
+
+# nothing
+
+
+def test_where_nothing_has_been_run_it_says_so(bare: Kept) -> None:
+    assert there(bare) == (OWN,)
+    assert SENTENCES["experiments"](bare).endswith(
+        "for classes 0, 3 and 7. What is above is (a). Neither has been run."
+    )
+    for name in ("experiments", "experiments-models"):
+        assert TABLES[name](bare).rows == ()
+        assert refresh(f"<!-- table {name} -->\n<!-- end -->", bare) == f"<!-- table {name} -->\n\n<!-- end -->"
+    changed = cells(TABLES["changes"](bare))
+    assert list(changed) == ["reading the last epoch", "canonical scale"]
+    assert "What (b) and (c) would change is not known yet." in SENTENCES["changes"](bare)
+
+
+def test_the_effects_of_scale_and_epoch_are_those_of_the_tables_above(bare: Kept) -> None:
+    changed, above = cells(TABLES["changes"](bare)), cells(TABLES["agreement"](bare))
+    for step, reading in (
+        ("reading the last epoch", "native, source-free"),
+        ("canonical scale", "canonical, worst-case"),
+    ):
+        assert changed[step]["difference_before"] == above["native, worst-case"]["difference"]
+        assert changed[step]["difference_after"] == above[reading]["difference"]
+        assert changed[step]["spearman_after"] == above[reading]["spearman"]
+        assert (changed[step]["methods"], changed[step]["models"]) == ("11", "110")
+
+
+# one of the two
+
+
+def test_with_rates_alone_references_and_delete_are_the_same_models(bare: Kept) -> None:
+    kept = rated(bare, 0.5)
+    found = cells(TABLES["experiments"](kept))
+    assert "c" not in TABLES["experiments"](kept).names
+    for method in ("retrained", "delete"):
+        assert found[METHODS[method]]["b"] == found[METHODS[method]]["a"]
+    assert found["Negative Gradient+"]["b"] is None
+    told = SENTENCES["experiments"](kept)
+    assert "(b) is there in full. (c) has not been run." in told
+    assert "The rates, (b) for (a): over 10 methods and 100 models" in told
+    assert not any(text in told for text in ("Retrained models, classes", "(c) for", "does not close"))
+    assert "What (c) would change is not known yet." in SENTENCES["changes"](kept)
+
+
+def test_with_the_schedule_alone_nothing_is_said_of_rates_alone(bare: Kept) -> None:
+    kept = stepped(bare, 0.5)
+    told = SENTENCES["experiments"](kept)
+    assert "(b) has not been run. (c) is there in full." in told
+    assert "Rates and schedule, (c) for (a): over 11 methods and 33 models" in told
+    assert "(b) for (a)" not in told
+    assert "(c) for (b)" not in told
+    table = TABLES["experiments"](kept)
+    assert table.names[:5] == ("method", "classes", "paper", "a", "c")
+    assert {one["classes"] for one in cells(table).values()} == {"3"}
+
+
+# both
+
+
+def test_every_mean_is_over_the_classes_that_all_have(bare: Kept) -> None:
+    kept = stepped(rated(bare, 0.5), 0.8)
+    found = cells(TABLES["experiments"](kept))
+    for method in METHOD_LIST:
+        mine = found[METHODS[method]]
+        assert mine["classes"] == "3"
+        assert mine["paper"] == f"{paper_mean(method, THREE):.2f}"
+        assert mine["paper_all"] == f"{paper_mean(method, TEN):.2f}"
+        assert mine["a"] == f"{our_mean(kept, COMPARED, method, THREE):.2f}"
+        assert mine["c"] == f"{our_mean(kept, STEPPED, method, THREE):.2f}"
+        assert mine["a_all"] == f"{our_mean(kept, COMPARED, method, TEN):.2f}"
+        if method in RATED_METHODS:
+            assert mine["b"] == f"{our_mean(kept, RATED, method, THREE):.2f}"
+            assert mine["b_all"] == f"{our_mean(kept, RATED, method, TEN):.2f}"
+
+
+def test_accuracies_stand_beside_the_papers_in_percent(bare: Kept) -> None:
+    kept = stepped(rated(bare, 0.5), 0.8, changed={"forget_before": 0.125, "retain_before": 0.875})
+    found = cells(TABLES["experiments-models"](kept))
+    for method in METHOD_LIST:
+        mine = found[METHODS[method]]
+        assert (mine["forget_c"], mine["retain_c"]) == ("12.5", "87.5")
+        assert mine["retain_a"] == f"{100 * our_mean(kept, COMPARED, method, THREE, 'retain_before'):.1f}"
+        for what in ("retain", "forget"):
+            assert mine[f"{what}_paper"] == f"{paper_mean(method, THREE, 'unlearned', f'{what}_acc'):.1f}"
+
+
+def test_each_change_is_measured_over_what_both_sides_have(bare: Kept) -> None:
+    kept = stepped(rated(bare, 0.5), 0.8)
+    found = cells(TABLES["changes"](kept))
+    assert len(found) == 5
+    methods = [m for m in METHOD_LIST if m != "negative-gradient-plus"]
+    rates = {m: our_mean(kept, RATED if m in RATED_METHODS else COMPARED, m, THREE) for m in methods}
+    steps = {m: our_mean(kept, STEPPED, m, THREE) for m in methods}
+    paper = {m: paper_mean(m, THREE) for m in methods}
+    mine = found["a step schedule, (b) to (c)"]
+    assert (mine["methods"], mine["models"]) == ("10", "30")
+    assert mine["size"] == f"{fmean(abs(steps[m] - rates[m]) for m in methods):.2f}"
+    assert mine["difference_before"] == f"{fmean(abs(rates[m] - paper[m]) for m in methods):.2f}"
+    assert mine["difference_after"] == f"{fmean(abs(steps[m] - paper[m]) for m in methods):.2f}"
+    rho = [stats.spearmanr(list(side.values()), list(paper.values())).statistic for side in (rates, steps)]
+    assert [mine["spearman_before"], mine["spearman_after"]] == [f"{one:.2f}" for one in rho]
+    assert mine["retrained_paper"] == f"{paper['retrained']:.2f}"
+    assert found["the paper's rates, (a) to (b)"]["models"] == "100"
+    told = SENTENCES["changes"](kept)
+    assert "What brings ours nearest to the paper's: rates and schedule, (a) to (c)" in told
+    assert "not known yet" not in told
+
+
+def test_methods_that_come_nearer_or_go_away_are_named(bare: Kept) -> None:
+    nearer = change(rated(bare, 1.0), STEPS_TAKEN[2])
+    assert nearer is not None
+    gaps = {m: abs(our_mean(bare, COMPARED, m, TEN) - paper_mean(m, TEN)) for m in RATED_METHODS}
+    assert set(nearer.nearer(0.05)) == {m for m, gap in gaps.items() if gap > 0.05}
+    assert nearer.nearer(0.05, -1) == []
+    away = change(rated(bare, -1.0), STEPS_TAKEN[2])
+    assert away is not None
+    assert away.nearer(0.05) == []
+    assert set(away.nearer(0.05, -1)) == {m for m, gap in gaps.items() if gap > 0.05}
+    assert "By more than 0.05 nearer: none; further: " in SENTENCES["experiments"](rated(bare, -1.0))
+    assert SENTENCES["changes"](rated(bare, -1.0)).count("None of them brings") == 1
+
+
+def test_other_protocols_leave_everything_else_as_it_is(bare: Kept) -> None:
+    kept = stepped(rated(bare, 0.5, goals=82), 0.8)
+    told = {"coverage", "experiments", "changes"}
+    assert {name for name in SENTENCES if SENTENCES[name](kept) != SENTENCES[name](bare)} == told
+    shown = {"experiments", "experiments-models", "changes"}
+    assert {name for name in TABLES if TABLES[name](kept) != TABLES[name](bare)} == shown
+    assert f"`{RATED}`: 80 of 82 audits." in SENTENCES["coverage"](kept)
+
+
+# what is said of retrained models
+
+
+@pytest.mark.parametrize(
+    ("toward", "told"),
+    [
+        (1.0, "So the training recipe closes the gap."),
+        (0.5, "So the training recipe closes 50 % of the gap."),
+        (0.0, "So the training recipe, in this shortened form, does not close the gap."),
+        (-0.4, "So the training recipe, in this shortened form, does not close the gap."),
+        (1.5, "That is past the paper's, by 0."),
+    ],
+)
+def test_the_verdict_on_the_recipe_follows_the_share_of_the_gap(bare: Kept, toward: float, told: str) -> None:
+    text = SENTENCES["experiments"](stepped(bare, toward))
+    assert told in text
+    verdicts = ("closes the gap", "% of the gap", "does not close the gap", "past the paper's", "hardly a gap")
+    assert sum(one in text for one in verdicts) == 1
+
+
+def test_without_a_gap_there_is_nothing_to_close(bare: Kept) -> None:
+    audits = [
+        {**row, "rs": paper_value("retrained", row["forget"])}
+        if (row["protocol"], row["method"], row["variant"]) == (COMPARED, "retrained", "released")
+        else row
+        for row in bare.audits
+    ]
+    assert "There is hardly a gap to close." in SENTENCES["experiments"](stepped(replace(bare, audits=audits), 0.0))
+
+
+def test_the_norm_of_the_rows_is_told_where_it_was_diagnosed(bare: Kept) -> None:
+    kept = stepped(bare, 0.5)
+    assert "median norm" not in SENTENCES["experiments"](kept)
+    assert native_kappa(kept, STEPS, THREE) is None
+    more = [
+        {**row, "protocol": STEPPED, "gain": 0.5}
+        for row in bare.diagnostics
+        if row["protocol"] == COMPARED and row["method"] == "retrained" and row["forget"] in THREE
+    ]
+    kept = replace(kept, diagnostics=[*kept.diagnostics, *more])
+    gains = [
+        row["gain"]
+        for row in bare.diagnostics
+        if (row["protocol"], row["method"], row["scale"]) == (COMPARED, "retrained", "canonical")
+        and row["forget"] in THREE
+    ]
+    norms = f"median norm of the retain rows {KAPPA / fmean(gains):.2f} in (a), {KAPPA / 0.5:.2f} in (c)"
+    assert norms in SENTENCES["experiments"](kept)
+
+
+# parts
+
+
+def test_a_part_of_the_classes_is_compared_as_a_part(bare: Kept) -> None:
+    kept = stepped(bare, 0.5, forget=["0"], methods=["retrained", "scrub"], goals=36)
+    told = SENTENCES["experiments"](kept)
+    assert "(b) has not been run. Of (c) 2 of 36 audits are there." in told
+    assert "over 2 methods and 2 models" in told
+    assert "Spearman" not in told
+    assert "Retrained models, classes 0: " in told
+    found = cells(TABLES["experiments"](kept))
+    assert found["SCRUB"]["c"] == f"{our_mean(kept, STEPPED, 'scrub', ['0']):.2f}"
+    assert (found["SCRUB"]["classes"], found["DELETE"]["c"]) == ("1", None)
+
+
+def test_the_methods_of_tiny_rates_are_compared_with_the_paper_and_each_other(bare: Kept) -> None:
+    kept = rated(bare, 0.5, changed={"forget_before": 0.125, "retain_before": 0.92})
+    told = SENTENCES["experiments"](kept)
+    paper = [paper_mean("random-label", TEN, "unlearned", f"{what}_acc") for what in ("retain", "forget")]
+    assert f"Random Label 92.0 and 12.5 % (paper {paper[0]:.1f} and {paper[1]:.1f} %)" in told
+    hits = [row["hits"] / row["samples"] for row in bare.originals if row["protocol"] == COMPARED]
+    assert f"the original's forget accuracy is {100 * fmean(hits):.1f} %." in told
+    scores = values(kept, RATES)
+    apart = max(abs(scores["random-label"][k] - scores["boundary-shrink"][k]) for k in TEN)
+    assert f"the two differ by at most 0.0 points of forget accuracy and {apart:.2f} in RS." in told
+    alone = SENTENCES["experiments"](rated(bare, 0.5, methods=["random-label"]))
+    assert "The other of the two is not there to compare." in alone
+    assert "What rates of 1e-7" not in SENTENCES["experiments"](rated(bare, 0.5, methods=["scrub"]))
+
+
+def test_what_the_paper_prints_of_the_two_is_nearly_the_same(bare: Kept) -> None:
+    told = SENTENCES["alike"](bare)
+    for variant, column, form in (("unlearned", "forget_acc", "{:.1f} points"), ("sfra", "rs", "RS by {:.2f}")):
+        apart = [
+            abs(paper_value("random-label", k, variant, column) - paper_value("boundary-shrink", k, variant, column))
+            for k in TEN
+        ]
+        assert form.format(max(apart)) in told
+
+
+def test_pra_is_compared_over_the_same_models(bare: Kept) -> None:
+    kept = stepped(bare, 0.5)
+    paper = {m: paper_mean(m, THREE, "pra") for m in METHOD_LIST}
+    own = {
+        m: fmean(
+            row["rs"]
+            for row in bare.pra
+            if (row["protocol"], row["variant"], row["method"]) == (COMPARED, "cosine", m) and row["forget"] in THREE
+        )
+        for m in METHOD_LIST
+    }
+    apart = [fmean(abs(share * own[m] - paper[m]) for m in METHOD_LIST) for share in (1.0, 0.5)]
+    told = f"11 methods and 33 models it differs from the paper's by {apart[0]:.2f} in (a), {apart[1]:.2f} in (c)."
+    assert told in SENTENCES["experiments"](kept)
+    assert "PRA, which" not in SENTENCES["experiments"](replace(kept, pra=bare.pra))
