@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import pairs
@@ -47,10 +47,6 @@ def barely(kept: Kept) -> str | None:
         f"What rates of 1e-7 and 1e-8 leave, in ({world.letter}), retain and forget accuracy: {'; '.join(told)}; the "
         f"original's forget accuracy is {_original(kept, world)}. {_still_alike(sides, values(kept, world))}"
     )
-
-
-def _each(sides: Mapping[str, ByClass], classes: Mapping[str, Sequence[str]], method: str) -> list[str]:
-    return [f"{percent(averages(side, classes)[method])}" for side in sides.values()]
 
 
 def _original(kept: Kept, world: World) -> str:
