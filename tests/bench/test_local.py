@@ -147,6 +147,7 @@ def test_there_must_be_a_worker_and_a_device(tmp_path: Path) -> None:
         LocalExecutor(store, modules=(), workers=1, devices=())
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupted_run_stops_its_workers_and_goes_on_later(tmp_path: Path) -> None:
     store = Store(tmp_path)
     process = subprocess.Popen(toy_command("--sleep", "0.2")(tmp_path), stderr=subprocess.PIPE, start_new_session=True)

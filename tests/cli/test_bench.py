@@ -214,6 +214,7 @@ def test_a_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone
     assert "moody" in complete
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_ctrl_c_leaves_a_store_that_goes_on_and_says_how(own: Path, capfd: Capture) -> None:
     command = ("moody.toml", "--store", "store", "--workers", "1")
     program = [sys.executable, "-m", "sfra", "bench", "run", *command]
