@@ -83,21 +83,22 @@ def test_the_same_benchmark_gives_the_same_bytes(page: str) -> None:
     assert page_of_reports([report], audits, date=DATE) == page
 
 
-def walk(generator: torch.Generator, samples: int, start: float) -> list[float]:
-    """Accuracies of 500 epochs, as restless as real ones, on so many samples."""
-    steps = torch.randint(-9, 10, (501,), generator=generator).cumsum(0) + round(start * samples)
-    return [round(float(hits) / samples, 6) for hits in steps.clamp(0, samples)]
+def walks(count: int, samples: int, start: float, seed: int) -> torch.Tensor:
+    """Accuracies of 500 epochs, as restless as real ones, on so many samples: one row for each run."""
+    steps = torch.randint(-9, 10, (count, 501), generator=torch.Generator().manual_seed(seed)).cumsum(1)
+    return ((steps + round(start * samples)).clamp(0, samples).double() / samples).round(decimals=6)
 
 
 def test_a_hundred_and_ten_audits_of_published_length_stay_under_five_megabytes() -> None:
     whole = compare(hidden(), never_seen(), **{**SMALL, "scale": "sweep", "seeds": 3}).to_dict()
     report, audits = made_up([f"method {i}" for i in range(11)], 10, whole)
     for i, audit in enumerate(audits.values()):
-        for k, run in enumerate(audit["trajectory"]):
-            own = i if run["subject"] == "model" else i % 10  # methods share the reference of a class
-            generator = torch.Generator().manual_seed(1000 * own + k)
-            run["retain"], run["forget"] = walk(generator, 9000, 0.94), walk(generator, 1000, 0.3)
-            run["rs"] = relearning_curve(torch.tensor(run["retain"]), torch.tensor(run["forget"])).tolist()
+        for subject, seed in (("model", i), ("reference", 500 + i % 10)):  # methods share the reference of a class
+            runs = [run for run in audit["trajectory"] if run["subject"] == subject]
+            retain, forget = walks(len(runs), 9000, 0.94, seed), walks(len(runs), 1000, 0.3, 1000 + seed)
+            for run, kept, back in zip(runs, retain, forget, strict=True):
+                curves = {"retain": kept, "forget": back, "rs": relearning_curve(kept, back)}
+                run |= {name: curve.tolist() for name, curve in curves.items()}
     page = page_of_reports([report], audits, date=DATE)
     assert len(audits) == 110
     assert len(data(page)["runs"]) == 3 * (110 + 10)

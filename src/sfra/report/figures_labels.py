@@ -6,10 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
+import numpy as np
+from jaxtyping import Int
+
 Number = float | int
 Point = tuple[Number, Number]
 Box = tuple[Number, Number, Number, Number]
 """Left, top, right and bottom."""
+Counts = Int[np.ndarray, " boxes"]
 
 WIDE = 0.56
 """Mean width of a character of the font, in font sizes."""
@@ -76,26 +80,17 @@ def place_labels(
     for (x, y), text in zip(anchors, texts, strict=True):
         options = [_option(x, y, text, side, dx, dy, font) for dx, dy, side in _around(font, centred)]
         inside = [(label, box) for label, box in options if _within(box, width, height)] or options
-        costs = [_cost(box, label, (x, y), boxes, () if centred else anchors, obstacles, font) for label, box in inside]
-        label, box = inside[costs.index(min(costs))]
+        covered = [box for _, box in inside]
+        costs = (
+            100 * _meetings(covered, boxes)
+            + 40 * _coverings(covered, () if centred else anchors)
+            + 1.5 * _coverings(covered, obstacles)
+            + np.array([(abs(label.x - x) + abs(label.y - y)) / font for label, _ in inside])
+        )
+        label, box = inside[int(costs.argmin())]
         placed.append(label)
         boxes.append(box)
     return placed
-
-
-def _cost(
-    box: Box,
-    label: Label,
-    anchor: Point,
-    boxes: Sequence[Box],
-    anchors: Sequence[Point],
-    obstacles: Sequence[Point],
-    font: Number,
-) -> Number:
-    """Weigh what a label would cover, and how far it is from what it names."""
-    covered = 100 * sum(_meet(box, other) for other in boxes) + 40 * sum(_covers(box, point) for point in anchors)
-    distance = abs(label.x - anchor[0]) + abs(label.y - anchor[1])
-    return covered + 1.5 * sum(_covers(box, point) for point in obstacles) + distance / font
 
 
 def _around(font: Number, centred: bool) -> list[tuple[Number, Number, str]]:
@@ -119,9 +114,21 @@ def _within(box: Box, width: Number, height: Number) -> bool:
     return box[0] >= 0 and box[1] >= 0 and box[2] <= width and box[3] <= height
 
 
-def _meet(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
+def _meetings(boxes: Sequence[Box], others: Sequence[Box]) -> Counts:
+    """Count, for each box, which others it overlaps."""
+    left, top, right, bottom = _sides(boxes)
+    x0, y0, x1, y1 = np.array(others, dtype=float).reshape(-1, 4).T
+    found: Counts = ((left < x1) & (x0 < right) & (top < y1) & (y0 < bottom)).sum(1)
+    return found
 
 
-def _covers(box: Box, point: Point) -> bool:
-    return box[0] - 4 <= point[0] <= box[2] + 4 and box[1] - 4 <= point[1] <= box[3] + 4
+def _coverings(boxes: Sequence[Box], points: Sequence[Point]) -> Counts:
+    """Count, for each box, the points in it or within four pixels."""
+    left, top, right, bottom = _sides(boxes)
+    x, y = np.array(points, dtype=float).reshape(-1, 2).T
+    found: Counts = ((left - 4 <= x) & (x <= right + 4) & (top - 4 <= y) & (y <= bottom + 4)).sum(1)
+    return found
+
+
+def _sides(boxes: Sequence[Box]) -> list[np.ndarray]:
+    return [side[:, None] for side in np.array(boxes, dtype=float).reshape(-1, 4).T]

@@ -76,7 +76,7 @@ def audit_page(audit: Audit, *, date: str, label: str | None = None) -> str:
     """
     model = audit.get("model")
     name = label or str(model.get("source") if isinstance(model, dict) else "a model")
-    view = checked_view(audit, key="audit", label=name, template="single.html.j2")
+    view = checked_view(audit, key="audit", label=name, template="single.html.j2", all_runs=True)
     return make_page(
         "audit.html.j2",
         title=f"Audit of {name}",
@@ -155,7 +155,14 @@ def first_alike(audits: Sequence[Audit]) -> list[int]:
 
 
 def checked_view(
-    audit: Audit, *, key: str, label: str, about: str = "", like: str = "", template: str = "details.html.j2"
+    audit: Audit,
+    *,
+    key: str,
+    label: str,
+    about: str = "",
+    like: str = "",
+    template: str = "details.html.j2",
+    all_runs: bool = False,
 ) -> dict[str, Any]:
     """Arrange and render an audit, or say that its content is not what its schema promises: it may be a stranger's.
 
@@ -166,10 +173,11 @@ def checked_view(
         about: What was audited, in a few words.
         like: Name in the page of the first audit with the same settings, which shows them.
         template: What to render it with.
+        all_runs: Whether the page will carry every run, as one of a single audit does.
     """
     try:
         view = audit_view(audit, key=key, label=label) | {"about": about, "like": like or key}
-        embed_json(audit_data(audit))
+        embed_json(audit_data(audit, all_runs=all_runs))
         return view | {"html": render_part(template, view=view)}
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as problem:
         raise InputError(

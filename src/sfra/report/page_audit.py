@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfra.report.classes import class_name
-from sfra.report.page_runs import audit_data
+from sfra.report.page_runs import measured
 from sfra.report.page_text import reading_words, variant_words
 
 Audit = Mapping[str, Any]
@@ -65,7 +65,7 @@ def audit_view(audit: Audit, *, key: str, label: str) -> dict[str, Any]:
         "facts": facts(audit),
         "command": command(audit),
         "unusual": [f"{name}={audit['settings'][name]}" for name in _unusual(audit["settings"])],
-        "has_runs": bool(audit_data(audit)["runs"]),
+        "has_runs": bool(measured(audit)),
     }
 
 

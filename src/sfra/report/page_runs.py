@@ -24,8 +24,7 @@ def audit_data(audit: Mapping[str, Any], *, all_runs: bool = True) -> dict[str, 
         all_runs: Every scale and variant; else only those of the verdict.
     """
     main = (audit["scale"], audit["variant"])
-    runs = [run for run in audit["trajectory"] if run["retain"] is not None and run["forget"] is not None]
-    chosen = [run for run in runs if all_runs or (run["scale"], run["variant"]) == main]
+    chosen = [run for run in measured(audit) if all_runs or (run["scale"], run["variant"]) == main]
     marks = [
         {"scale": row["scale"], "variant": row["variant"], "rule": row["rule"], "epochs": row["epochs"]}
         for row in audit["results"]
@@ -39,6 +38,11 @@ def audit_data(audit: Mapping[str, Any], *, all_runs: bool = True) -> dict[str, 
         "marks": marks,
         "sweep": [[point["kappa"], point["rs"], point["reference_rs"]] for point in sweep],
     }
+
+
+def measured(audit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """List the runs of an audit whose accuracies are known."""
+    return [run for run in audit["trajectory"] if run["retain"] is not None and run["forget"] is not None]
 
 
 def page_runs(audits: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
