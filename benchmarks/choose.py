@@ -19,6 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recipes import COLUMNS, block
+from reproduction.simple import joined
 from sfra import recipes
 from sfra.errors import InputError
 from sfra.files import write_atomically
@@ -60,8 +61,7 @@ def source(rows: Sequence[Row], name: str) -> str:
     tried, forgets = (list(dict.fromkeys(row[key] for row in rows)) for key in ("settings", "forget"))
     candidates = f"{len(tried)} candidate{'s' if len(tried) > 1 else ''}"
     several = "classes" if len(forgets) > 1 else "class"
-    classes = " and ".join(filter(None, (", ".join(forgets[:-1]), forgets[-1])))
-    return f"Best validation AUS of {candidates} for {several} {classes} (benchmarks/recipes/{name}.csv)."
+    return f"Best validation AUS of {candidates} for {several} {joined(forgets)} (benchmarks/recipes/{name}.csv)."
 
 
 def rewrite(text: str, method: str, settings: Mapping[str, object], told: str) -> str:

@@ -21,13 +21,9 @@ from typing import Any
 import torch
 from torch import nn
 
+from recipes import open_split
 from sfra import recipes, unlearn
 from sfra.backbones.checkpoint import load_model
-from sfra.data import ImageSet, load_data
-from sfra.data.augment import Augment
-from sfra.data.registry import Split
-from sfra.data.samples import open_samples
-from sfra.release import Preprocess
 from sfra.train import Samples, logits, shuffled
 from sfra.unlearn.task import View
 
@@ -51,15 +47,6 @@ def rows(original: nn.Module, splits: Mapping[str, Samples], asked: argparse.Nam
                 drift(model, forget, asked.batch_size, order, asked.device)
             found = unlearn.measure(model, splits["test"], [label])
             yield {"forget": label, "passes": done, "retain": found.retain, "forget_accuracy": found.forget}
-
-
-def open_split(recipe: recipes.Recipe, split: Split, device: str, seed: int) -> Samples:
-    """Load a split as training sees it: training images are augmented."""
-    images = load_data(recipe.dataset, split=split)
-    assert isinstance(images, ImageSet)
-    prepare = Preprocess(**recipe.preprocess) if recipe.preprocess else None
-    augment = Augment(**recipe.augment) if recipe.augment is not None and split == "train" else None
-    return open_samples(images, prepare=prepare, augment=augment, seed=seed, device=device)
 
 
 def main() -> None:

@@ -101,18 +101,18 @@ class Lab:
         )
 
 
+def open_split(recipe: recipes.Recipe, split: Split, device: str, seed: int) -> Samples:
+    """Load a split as training sees it: training images are augmented."""
+    images = load_data(recipe.dataset, split=split)
+    assert isinstance(images, ImageSet)
+    prepare = Preprocess(**recipe.preprocess) if recipe.preprocess else None
+    augment = Augment(**recipe.augment) if recipe.augment is not None and split == "train" else None
+    return open_samples(images, prepare=prepare, augment=augment, seed=seed, device=device)
+
+
 def open_lab(recipe: recipes.Recipe, checkpoint: Path | None, device: str, seed: int) -> Lab:
     """Load the data, and load or train the original."""
-    prepare = Preprocess(**recipe.preprocess) if recipe.preprocess else None
-    augment = None if recipe.augment is None else Augment(**recipe.augment)
-
-    def samples(split: Split) -> Samples:
-        images = load_data(recipe.dataset, split=split)
-        assert isinstance(images, ImageSet)
-        aid = augment if split == "train" else None
-        return open_samples(images, prepare=prepare, augment=aid, seed=seed, device=device)
-
-    data = {split: samples(split) for split in ("train", "validation", "test")}
+    data = {split: open_split(recipe, split, device, seed) for split in ("train", "validation", "test")}
     if checkpoint is not None:
         original = load_model(checkpoint).model
     elif recipe.pretrained is not None:

@@ -28,7 +28,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from reproduction.build import make_document, make_everything
-from reproduction.heads import write_archive
+from reproduction.heads import take_heads
 from reproduction.keep import keep
 from sfra.bench.plan import Goal, parse_only, plan
 from sfra.bench.protocol import load_protocol
@@ -115,9 +115,9 @@ def compute(asked: argparse.Namespace) -> int:
     return 0 if summary.complete else 1
 
 
-def take_heads(asked: argparse.Namespace) -> int:
+def write_heads(asked: argparse.Namespace) -> int:
     """Write the heads of one group's models into an archive that ``keep --models`` reads."""
-    count = write_archive(asked.protocols, Store(asked.store, read_only=True), asked.out)
+    count = take_heads(asked.protocols, Store(asked.store, read_only=True), asked.out)
     print(f"{asked.out}: {count} heads")
     return 0
 
@@ -140,7 +140,7 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True)
-    for name, work in (("run", compute), ("heads", take_heads), ("keep", keep_rows)):
+    for name, work in (("run", compute), ("heads", write_heads), ("keep", keep_rows)):
         command = commands.add_parser(name)
         command.add_argument("--store", type=Path, required=True)
         command.add_argument("--protocols", nargs="+", default=PROTOCOLS)

@@ -10,7 +10,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 from reproduction.groups import own_goals
-from reproduction.heads import write_archive
+from reproduction.heads import take_heads
 from reproduction.keep import known_records, write_heads
 from sfra.bench.cell import Cell
 from sfra.bench.store import Store
@@ -50,7 +50,7 @@ def store(tmp_path: Path) -> Store:
 
 def test_heads_come_home_under_the_name_of_their_model_and_protocol(store: Store, tmp_path: Path) -> None:
     archive = tmp_path / "heads.tar.gz"
-    assert write_archive(GROUP, store, archive) == 2
+    assert take_heads(GROUP, store, archive) == 2
     write_heads([archive], tmp_path / "heads.safetensors")
     found = load_file(tmp_path / "heads.safetensors")
     assert {name: float(value.flatten()[0]) for name, value in found.items()} == {
@@ -63,7 +63,7 @@ def test_heads_come_home_under_the_name_of_their_model_and_protocol(store: Store
 
 def test_what_is_known_of_a_model_travels_even_when_its_head_is_not_there_yet(store: Store, tmp_path: Path) -> None:
     archive = tmp_path / "heads.tar.gz"
-    write_archive(GROUP, store, archive)
+    take_heads(GROUP, store, archive)
     (record,) = known_records(archive)
     assert (record.kind, record.settings["method"], record.seconds) == ("unlearn", "delete", 2.0)
 
@@ -71,7 +71,7 @@ def test_what_is_known_of_a_model_travels_even_when_its_head_is_not_there_yet(st
 def test_the_same_heads_give_the_same_bytes_and_two_groups_are_refused(store: Store, tmp_path: Path) -> None:
     first, second = (tmp_path / name for name in ("a.tar.gz", "b.tar.gz"))
     for out in (first, second):
-        write_archive(GROUP, store, out)
+        take_heads(GROUP, store, out)
     assert first.read_bytes() == second.read_bytes()
     with pytest.raises(InputError, match=r"expected: one group\n  got: +cifar10-resnet18, cifar100-resnet18"):
-        write_archive((*GROUP, "cifar100-resnet18"), store, first)
+        take_heads((*GROUP, "cifar100-resnet18"), store, first)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from reproduction.agreement import spearman
+from reproduction.agreement import averages, spearman
 from reproduction.simple import score
 from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, arrange, paper_rows
 from sfra.tables.names import BACKBONES
@@ -78,16 +78,9 @@ def shared(found: Levels, factor: Factor, paper: Levels | None = None) -> dict[s
     return {method: some for method, some in classes.items() if some}
 
 
-def averages(found: Levels, classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
+def level_averages(found: Levels, classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
     """Average a value over the given classes, by level and method."""
-    return {
-        level: {
-            method: fmean(some[method][forget] for forget in wanted)
-            for method, wanted in classes.items()
-            if all(forget in some.get(method, {}) for forget in wanted)
-        }
-        for level, some in found.items()
-    }
+    return {level: averages(some, classes) for level, some in found.items()}
 
 
 def order(found: Mapping[str, Mapping[str, float]], one: str, other: str) -> float | None:
@@ -129,12 +122,12 @@ def compare(kept: Kept, factor: Factor, paper: Levels) -> Compared | None:
     """Average an ablation over the classes of all its levels; None where no method has more than its main audits."""
     found = levels(kept, factor, PUBLISHED)
     classes = shared(found, factor, paper)
-    means = averages(found, classes)
+    means = level_averages(found, classes)
     used = [level for level in means if means[level]]
     whole = {m: some for m, some in classes.items() if all(m in means[level] for level in used)}
     if not whole:
         return None
-    ours, verdict, theirs = (averages(side, whole) for side in (found, levels(kept, factor, VERDICT), paper))
+    ours, verdict, theirs = (level_averages(side, whole) for side in (found, levels(kept, factor, VERDICT), paper))
     return Compared(
         factor=factor, ours={level: ours[level] for level in used}, verdict=verdict, paper=theirs, classes=whole
     )

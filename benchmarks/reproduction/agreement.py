@@ -11,6 +11,10 @@ Scores = Mapping[str, float]
 """A score by method."""
 
 
+ByClass = Mapping[str, Mapping[str, float]]
+"""A value by method and forget class."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Agreement:
     """Two sets of scores beside each other."""
@@ -80,14 +84,18 @@ def leave_one_out(ours: Scores, theirs: Scores) -> dict[str, Agreement]:
     return dict(sorted(found.items(), key=lambda item: -(item[1].spearman or -1.0)))
 
 
-def means(scores: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
+def means(scores: ByClass) -> dict[str, float]:
     """Average the scores of each method over its forget sets."""
     return {method: fmean(some.values()) for method, some in scores.items() if some}
 
 
-def pairs(
-    ours: Mapping[str, Mapping[str, float]], theirs: Mapping[str, Mapping[str, float]]
-) -> dict[str, tuple[float, float]]:
+def averages(scores: ByClass, classes: Mapping[str, Sequence[str]]) -> dict[str, float]:
+    """Average the scores of each method over the given forget sets; methods that lack one are left out."""
+    whole = {method: some for method, some in classes.items() if set(some) <= set(scores.get(method, {}))}
+    return means({method: {forget: scores[method][forget] for forget in some} for method, some in whole.items()})
+
+
+def pairs(ours: ByClass, theirs: ByClass) -> dict[str, tuple[float, float]]:
     """Pair the scores of each model that both have, by ``method class``."""
     return {
         f"{method} {forget}": (score, theirs[method][forget])

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from reproduction.agreement import means
+from reproduction.agreement import ByClass, means
 from reproduction.stored import (
     METHOD_OF,
     PUBLISHED,
@@ -24,9 +24,6 @@ from sfra.tables.names import dataset_name
 
 Reading = tuple[str, str]
 """Scale and rule."""
-
-ByClass = Mapping[str, Mapping[str, float]]
-"""A number by method and forget class."""
 
 CONFIDENCE = {"correct_confidence": "correct_retain_conf", "assigned_confidence": "forget_assigned_conf", "gap": "gap"}
 """What is known of how sure a head is, and what the paper's table calls it."""

@@ -10,7 +10,7 @@ from reproduction.document import comparison_tables, refresh
 from reproduction.document_beside import BESIDE, beside_tables, refresh_beside
 from reproduction.draw import beside_figures, document_figures, save_figures
 from reproduction.groups import own_goals, shown_together
-from reproduction.stored import KEPT, ROOT, Kept, read_kept
+from reproduction.stored import KEPT, PUBLISHED, ROOT, VERDICT, Kept, read_kept
 from sfra.bench.packing import unpack
 from sfra.bench.report import make_report
 from sfra.bench.store import Store
@@ -28,7 +28,7 @@ TEMPLATES = Path(__file__).parent
 COMPARED = "cifar10-resnet18"
 """The group that the paper's printed numbers are of."""
 
-READINGS = (("canonical", "source-free"), ("native", "worst-case"))
+READINGS = (VERDICT, PUBLISHED)
 """Scale and rule of the figures."""
 
 

@@ -6,14 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from reproduction.agreement import Agreement, Scores, agree, means
+from reproduction.agreement import Agreement, ByClass, Scores, agree, averages
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept, arrange, printed
 from sfra import recipes
 from sfra.bench.protocol import load_protocol
 from sfra.scale import KAPPA
-
-ByClass = Mapping[str, Mapping[str, float]]
-"""A value by method and forget class."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,11 +53,7 @@ def values(kept: Kept, world: World, reading: tuple[str, str] = PUBLISHED, value
 
     Where a world has audits, methods that it would make just as the group does are the group's own.
     """
-    found = _of(kept, world, reading, value)
-    if world is OWN or not found:
-        return found
-    base = _of(kept, OWN, reading, value)
-    return {m: base[m] for m in same_models(kept, world) if m in base and m not in found} | found
+    return _filled(kept, world, _of(kept, world, reading, value), _of(kept, OWN, reading, value))
 
 
 def _of(kept: Kept, world: World, reading: tuple[str, str], value: str) -> dict[str, dict[str, float]]:
@@ -77,10 +70,14 @@ def pra_values(kept: Kept, world: World) -> ByClass:
         rows = [row for row in kept.pra if (row["protocol"], row["variant"]) == (protocol, "cosine")]
         return arrange([row for row in rows if row["method"] in METHOD_LIST], "rs")
 
-    found, base = of(f"{kept.group}{world.ending}"), of(kept.group)
+    return _filled(kept, world, of(f"{kept.group}{world.ending}"), of(kept.group))
+
+
+def _filled(kept: Kept, world: World, found: ByClass, base: ByClass) -> ByClass:
+    """Add the group's own numbers of the methods whose models another world shares with it."""
     if world is OWN or not found:
         return found
-    return {m: base[m] for m in same_models(kept, world) if m in base and m not in found} | found
+    return {m: base[m] for m in same_models(kept, world) if m in base and m not in found} | dict(found)
 
 
 def same_models(kept: Kept, world: World) -> tuple[str, ...]:
@@ -111,11 +108,6 @@ def classes_of(sides: Sequence[ByClass], methods: Sequence[str] = METHOD_LIST) -
         some = [set(side[method]) for side in sides if side.get(method)]
         found[method] = sorted(set.intersection(*some)) if some else []
     return {method: classes for method, classes in found.items() if classes}
-
-
-def averages(side: ByClass, classes: Mapping[str, Sequence[str]]) -> dict[str, float]:
-    """Average over the given classes, by method; methods that lack one are left out."""
-    return means({m: {f: side[m][f] for f in some} for m, some in classes.items() if set(some) <= set(side.get(m, {}))})
 
 
 @dataclass(frozen=True, kw_only=True)

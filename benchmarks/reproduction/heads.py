@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import gzip
-import io
 import json
-import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
 from reproduction.groups import PARTS, groups_of, own_goals
 from sfra.bench.cell import Cell, reachable
+from sfra.bench.packing import write_archive
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
 from sfra.errors import InputError
-from sfra.files import write_atomically
 
 
-def write_archive(protocols: Sequence[str], store: Store, out: Path) -> int:
+def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     """Write ``heads/METHOD-FORGET.safetensors`` of every audited model, and what is known of how each was made.
 
     Models of a protocol that stands alone in its group, such as one of other rates, have the end of its name before
@@ -45,13 +42,9 @@ def write_archive(protocols: Sequence[str], store: Store, out: Path) -> int:
     heads = {name: store.folder(cell) / "head.safetensors" for name, cell in audited.items() if store.is_done(cell)}
     made = [cell for cell in reachable(goal.cell for goal in goals).values() if cell.kind in ("train", "unlearn")]
     known = [record for cell in made if (record := store.record(cell)) is not None]
-    content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode="w") as archive:
-        for name, path in sorted(heads.items()):
-            _add(archive, f"heads/{name}.safetensors", path.read_bytes())
-        facts = [asdict(record) for record in sorted(known, key=lambda record: record.key)]
-        _add(archive, "heads/facts.json", json.dumps(facts, sort_keys=True).encode())
-    write_atomically(out, gzip.compress(content.getvalue(), mtime=0))
+    facts = [asdict(record) for record in sorted(known, key=lambda record: record.key)]
+    members = {f"heads/{name}.safetensors": path.read_bytes() for name, path in sorted(heads.items())}
+    write_archive(out, members | {"heads/facts.json": json.dumps(facts, sort_keys=True).encode()})
     return len(heads)
 
 
@@ -65,9 +58,3 @@ def _audited(goals: Sequence[Goal]) -> Iterator[tuple[str, Cell]]:
     for goal in goals:
         if goal.what == "audit" and goal.identity["audit"] == "main":
             yield f"{goal.identity['method']}-{goal.identity['forget']}", goal.cell.needs["test"]
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    archive.addfile(member, io.BytesIO(content))

@@ -12,8 +12,8 @@ from reproduction.ablations import (
     SIZES,
     SUPPORT,
     Compared,
-    averages,
     compare,
+    level_averages,
     levels,
     order,
     paper_missing_row,
@@ -52,8 +52,8 @@ def uncertainty(kept: Kept) -> str:
     if found is None:
         return "No other score has been audited yet."
     spreads = (
-        averages(levels(kept, SCORES, PUBLISHED, "rs_std"), found.classes),
-        averages(paper_scores_ablation("rs_std"), found.classes),
+        level_averages(levels(kept, SCORES, PUBLISHED, "rs_std"), found.classes),
+        level_averages(paper_scores_ablation("rs_std"), found.classes),
     )
     ours, theirs = ([value for some in side.values() for value in some.values()] for side in spreads)
     seeds = f" Seeds of one audit deviate by {score(fmean(ours), 3)} on average" if ours else ""
@@ -66,7 +66,7 @@ def missing_row(kept: Kept) -> str:
     found = compare(kept, ROWS, paper_missing_row())
     if found is None:
         return "No model without its forget row has been audited yet."
-    before = averages(levels(kept, ROWS, PUBLISHED, "forget_before"), found.classes)["True"]
+    before = level_averages(levels(kept, ROWS, PUBLISHED, "forget_before"), found.classes)["True"]
     changed, theirs, verdict = (_changes(side, "False", "True") for side in (found.ours, found.paper, found.verdict))
     most = max(changed, key=lambda method: abs(changed[method]))
     return (

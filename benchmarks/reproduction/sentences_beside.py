@@ -12,7 +12,7 @@ from statistics import fmean
 from reproduction import sentences_paper as paper
 from reproduction.agreement import means
 from reproduction.beside import Reading, accuracy, originals, place_name, side_of
-from reproduction.simple import percent, score, signed
+from reproduction.simple import joined, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, paper_rows
 from reproduction.tables_beside import decided, in_both, single_claims
 from reproduction.tables_rs import compared, correlation, scores
@@ -155,15 +155,6 @@ def _counts(found: Sequence[Sequence[bool]], total: int) -> str:
         for some, where in zip(found, READINGS.values(), strict=True)
     ]
     return " and ".join(told)
-
-
-def joined(parts: Sequence[str]) -> str:
-    """Write a list in a sentence.
-
-    >>> joined(["0", "10", "20"]), joined(["0"])
-    ('0, 10 and 20', '0')
-    """
-    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
 def named(values: Mapping[str, str | None]) -> str:

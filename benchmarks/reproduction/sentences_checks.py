@@ -11,8 +11,8 @@ from statistics import fmean
 
 from reproduction.agreement import spearman
 from reproduction.beside import class_names, place_name
-from reproduction.sentences_beside import between, joined
-from reproduction.simple import listed, score, signed
+from reproduction.sentences_beside import between
+from reproduction.simple import joined, listed, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept
 from reproduction.tables_audit import false_alarms, selection_parts
 from reproduction.tables_models import native_kappas

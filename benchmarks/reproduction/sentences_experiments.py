@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reproduction.agreement import agree
+from reproduction.agreement import ByClass, agree, averages
 from reproduction.experiments import (
     OWN,
     RATES,
     STEPS,
     STEPS_TAKEN,
-    ByClass,
     Change,
     World,
-    averages,
     change,
     classes_of,
     native_kappa,
@@ -23,7 +21,7 @@ from reproduction.experiments import (
     values,
 )
 from reproduction.sentences_rates import barely
-from reproduction.simple import listed, percent, score
+from reproduction.simple import joined, listed, percent, score
 from reproduction.stored import VERDICT, Kept, printed
 from sfra.bench.protocol import load_protocol
 
@@ -43,7 +41,7 @@ def experiments(kept: Kept) -> str:
         "Two experiments ask whether it is the recipe. "
         f"(b), `{kept.group}{RATES.ending}`: the same networks, unlearned at the paper's rates. "
         f"(c), `{kept.group}{STEPS.ending}`: original, references and methods with a step schedule, shorter than the "
-        f"paper's, and with its rates, for classes {_classes(_of_protocol(kept, STEPS))}. What is above is (a)."
+        f"paper's, and with its rates, for classes {joined(_of_protocol(kept, STEPS))}. What is above is (a)."
     )
     worlds = [world for world in there(kept) if world is not OWN]
     if not worlds:
@@ -120,7 +118,7 @@ def _references(kept: Kept) -> str | None:
     paper, own, steps = (averages(side, classes)["retrained"] for side in sides)
     most = max(values(kept, STEPS, VERDICT)["retrained"].values())
     return (
-        f"Retrained models, classes {_classes(classes['retrained'])}: {score(own)} in (a), {score(steps)} in (c), "
+        f"Retrained models, classes {joined(classes['retrained'])}: {score(own)} in (a), {score(steps)} in (c), "
         f"{score(paper)} in the paper{_kappas(kept, classes['retrained'])}. {_verdict(own, steps, paper)} At canonical "
         f"scale, source-free, none of (c) gives more than {score(most)}."
     )
@@ -199,7 +197,3 @@ def _gain(found: Change) -> float:
 
 def _of_protocol(kept: Kept, world: World) -> list[str]:
     return ["+".join(map(str, one)) for one in load_protocol(f"{kept.group}{world.ending}").forget]
-
-
-def _classes(names: Sequence[str]) -> str:
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from statistics import fmean
 
-from reproduction.agreement import pairs
-from reproduction.experiments import RATES, STEPS, ByClass, World, averages, classes_of, values
+from reproduction.agreement import ByClass, averages, pairs
+from reproduction.experiments import RATES, STEPS, World, classes_of, values
 from reproduction.simple import listed, percent, score
 from reproduction.stored import PUBLISHED, Kept, printed
 from sfra.tables.names import method_name

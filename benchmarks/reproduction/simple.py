@@ -60,11 +60,19 @@ def percent(value: float | None, digits: int = 1) -> Text:
     return None if value is None else f"{100 * value:.{digits}f}"
 
 
+def joined(parts: Sequence[str]) -> str:
+    """Write a list in a sentence.
+
+    >>> joined(["0", "10", "20"]), joined(["0"])
+    ('0, 10 and 20', '0')
+    """
+    return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
+
+
 def listed(methods: Sequence[str]) -> str:
     """Name methods in a sentence.
 
     >>> listed(["delete", "salun", "scrub"])
     'DELETE, SalUn and SCRUB'
     """
-    names = [method_name(method) for method in methods]
-    return " and ".join([", ".join(names[:-1]), names[-1]]) if len(names) > 1 else "".join(names)
+    return joined([method_name(method) for method in methods])

@@ -12,7 +12,7 @@ from reproduction.ablations import (
     SUPPORT,
     Factor,
     Levels,
-    averages,
+    level_averages,
     levels,
     paper_missing_row,
     paper_proposals,
@@ -63,7 +63,7 @@ def sizes_table(kept: Kept, size: str, reading: tuple[str, str]) -> Table:
     factor = SIZES[size]
     found = levels(kept, factor, reading)
     classes = shared(found, factor)
-    shown = averages(found, classes)
+    shown = level_averages(found, classes)
     rows = [(method_name(m), *(score(shown.get(one, {}).get(m)) for one in factor.names)) for m in classes]
     columns = {"method": "Method"} | {f"{size.lower()}_{one}": f"{size} = {text}" for one, text in factor.names.items()}
     notes = (_forget_note(classes),) if rows else MISSING
@@ -104,7 +104,7 @@ def _table(
 
 
 def _cells(some: Levels, spread: Levels | None, classes: Mapping[str, Sequence[str]]) -> dict[tuple[str, str], Text]:
-    means, over_seeds = averages(some, classes), averages(spread or {}, classes)
+    means, over_seeds = level_averages(some, classes), level_averages(spread or {}, classes)
     return {
         (level, method): f"{score(value)}{_spread(over_seeds.get(level, {}).get(method))}"
         for level, values in means.items()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from reproduction.agreement import means
-from reproduction.beside import ByClass, Reading, Side, class_names, place_name, side_of
+from reproduction.agreement import ByClass, means
+from reproduction.beside import Reading, Side, class_names, place_name, side_of
 from reproduction.claims import Claim, Numbers, list_claims, our_numbers, told, word
 from reproduction.simple import Text, score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, RULES, VERDICT, Kept, arrange, own

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from reproduction.experiments import STEPS_TAKEN, WORLDS, ByClass, averages, change, classes_of, there, values
+from reproduction.agreement import ByClass, averages
+from reproduction.experiments import STEPS_TAKEN, WORLDS, change, classes_of, there, values
 from reproduction.simple import percent, score, simple_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
 from sfra.tables import Table

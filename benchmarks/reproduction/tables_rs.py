@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from reproduction.agreement import (
     Agreement,
+    ByClass,
     Scores,
     agree,
     leave_one_out,
@@ -15,7 +16,7 @@ from reproduction.agreement import (
     spearman,
     without,
 )
-from reproduction.beside import ByClass, Side, class_names, paper_side
+from reproduction.beside import Side, class_names, paper_side
 from reproduction.simple import score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, READINGS, VERDICT, Kept, arrange, printed
 from sfra.report.classes import label_name

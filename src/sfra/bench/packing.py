@@ -14,7 +14,7 @@ import json
 import re
 import tarfile
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -47,16 +47,24 @@ def pack(goals: Sequence[Cell], store: Store, file: str | Path, *, whole: Sequen
     chosen = {cell.key: cell for cell in (*goals, *whole) if store.is_done(cell)}
     others = [cell for key, cell in sorted(reachable(goals).items()) if key not in chosen]
     facts = [asdict(record) for cell in others if (record := store.record(cell)) is not None]
+    folders = [store.folder(chosen[key]) for key in sorted(chosen)]
+    files = [path for folder in folders for path in sorted(folder.rglob("*")) if path.is_file()]
+    members = {path.relative_to(store.root).as_posix(): path.read_bytes() for path in files}
+    lines = [json.dumps(each, sort_keys=True) + "\n" for each in facts]
+    write_archive(Path(file), members | {FACTS: "".join(lines).encode()})
+    return len(chosen)
+
+
+def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
+    """Write files into a ``.tar`` or ``.tar.gz``, in the order given; the same content gives the same bytes."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
-        for key in sorted(chosen):
-            folder = store.folder(chosen[key])
-            for path in sorted(path for path in folder.rglob("*") if path.is_file()):
-                _add(archive, path.relative_to(store.root).as_posix(), path.read_bytes())
-        _add(archive, FACTS, "".join(json.dumps(each, sort_keys=True) + "\n" for each in facts).encode())
-    small = Path(file).suffix == ".gz"
-    write_atomically(Path(file), gzip.compress(content.getvalue(), mtime=0) if small else content.getvalue())
-    return len(chosen)
+        for name, inside in members.items():
+            member = tarfile.TarInfo(name)
+            member.size = len(inside)
+            archive.addfile(member, io.BytesIO(inside))
+    small = file.suffix == ".gz"
+    write_atomically(file, gzip.compress(content.getvalue(), mtime=0) if small else content.getvalue())
 
 
 def unpack(file: str | Path, store: Store) -> int:
@@ -128,9 +136,3 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
             expected="an archive of results",
             got=f"{type(problem).__name__}: {problem}",
         ) from None
-
-
-def _add(archive: tarfile.TarFile, name: str, content: bytes) -> None:
-    member = tarfile.TarInfo(name)
-    member.size = len(content)
-    archive.addfile(member, io.BytesIO(content))
