@@ -15,7 +15,7 @@ FOLDERS = ("cells", "failures", "locks", "tmp", "scratch", "quarantine", "log")
 _DRAFT = re.compile(r"store-[0-9a-f]{32}\.json")
 
 
-def make_store(root: Path) -> None:
+def make_layout(root: Path) -> None:
     """Make the folder of a store where there is none; refuse one that holds something else."""
     root.mkdir(parents=True, exist_ok=True)
     mark = root / "store.json"
@@ -28,7 +28,7 @@ def make_store(root: Path) -> None:
         (root / name).mkdir(exist_ok=True)
 
 
-def check_store(root: Path) -> None:
+def check_layout(root: Path) -> None:
     """Refuse a folder that is no store, or one of another layout."""
     mark = read_json(root / "store.json")
     if mark is None:

@@ -23,7 +23,7 @@ from typing import Any
 from sfra.bench.cell import Cell, check_key
 from sfra.bench.folders import disk_errors, force_out, read_json, remove, sizes, write_json
 from sfra.bench.journal import Journal
-from sfra.bench.layout import check_store, make_store
+from sfra.bench.layout import check_layout, make_layout
 from sfra.bench.locks import Lock, StoreError, acquire, is_held, read_owner
 from sfra.bench.records import Failure, Record, parse_cell
 from sfra.errors import InputError
@@ -39,8 +39,8 @@ class Store:
         self.read_only = read_only
         if not read_only:
             with disk_errors(self.root):
-                make_store(self.root)
-        check_store(self.root)
+                make_layout(self.root)
+        check_layout(self.root)
         self.journal = Journal(self.root / "log")
 
     # reading
