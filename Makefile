@@ -47,8 +47,10 @@ types: $(VENV)/.dev  ## Check types, strictly, in src and tests
 examples: $(VENV)/.dev  ## Run every example
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
-bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, and check its models
-	$(BIN)/python benchmarks/digits.py
+bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, check its models, and its page in a browser
+	rm -rf build/digits
+	$(BIN)/python benchmarks/digits.py --store build/digits
+	SFRA_DIGITS_STORE=build/digits $(BIN)/python -m pytest tests/report/test_browser_digits.py
 
 reproduce-report: $(VENV)/.dev  ## Tables, figures, pages and the comparison with the paper, from reproduction/
 	$(BIN)/python benchmarks/reproduce.py report --out reproduction-report

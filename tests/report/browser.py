@@ -32,6 +32,15 @@ SETTLED = """
 """
 
 
+ROUNDED = 0.0051
+"""Half of the last digit that a page shows, and a little."""
+
+
+def value(text: str) -> float:
+    """Read a number as a page writes it."""
+    return float(text.removesuffix(" %").replace("−", "-")) / (100 if text.endswith("%") else 1)
+
+
 class Browser:
     """A window that opens pages from disk and hears whatever they complain of or ask for."""
 
@@ -84,6 +93,13 @@ class Browser:
     def text(self, selector: str) -> str:
         """Return the visible text of an element, blanks made one."""
         return " ".join(str(self.find(selector).text).split())
+
+    def table(self, selector: str) -> list[list[str]]:
+        """Return the cells of all rows that a CSS selector finds."""
+        script = (
+            "return [...document.querySelectorAll(arguments[0])].map(r => [...r.cells].map(c => c.textContent.trim()))"
+        )
+        return list(self.run(script, selector))
 
     def choose(self, identifier: str, value: str) -> None:
         """Choose an entry of a list by its value."""

@@ -13,15 +13,13 @@ from selenium.webdriver.common.keys import Keys
 
 from page_toys import DATE, HOSTILE, made_up, true_audit
 from report.bench_made import NAMES, Row, expected_board, read_benchmark
-from report.browser import Browser
+from report.browser import ROUNDED, Browser, value
 from sfra.metrics import relearning_curve, rs_at_budget
 from sfra.report.page import audit_page
 from sfra.report.page_bench import page_of_reports
 from sfra.tables.names import backbone_name
 
 COLUMNS = {"RS mean": 2, "RS max": 3, "ΔRS mean": 4, "ΔRS max": 5, "Forget before": 6, "Forget after": 7}
-ROUNDED = 0.0051
-"""Half of the last digit that a page shows, and a little."""
 RING = "g.role-mark.layer_2_marks path"
 
 
@@ -37,17 +35,6 @@ def bench(browser: Browser, bench_folder: Path) -> Browser:
     return browser
 
 
-def value(text: str) -> float:
-    """Read a number as the page writes it."""
-    return float(text.removesuffix(" %").replace("−", "-")) / (100 if text.endswith("%") else 1)
-
-
-def table(browser: Browser, selector: str) -> list[list[str]]:
-    script = "return [...document.querySelectorAll(arguments[0])].map(r => [...r.cells].map(c => c.textContent.trim()))"
-    found: list[list[str]] = browser.run(script, selector)
-    return found
-
-
 def called(row: Row) -> str:
     """Name the forget class of a row: only one of the two data sets has words for its classes."""
     return f"{NAMES[int(row['forget'])]} ({row['forget']})" if row["dataset"] != "digits" else str(row["forget"])
@@ -55,7 +42,7 @@ def called(row: Row) -> str:
 
 def check_board(browser: Browser, expected: dict[tuple[str, str], list[float]]) -> list[list[float]]:
     """Compare the leaderboard with what it should say; return its exact numbers in the order that is shown."""
-    shown = table(browser, "#board tbody tr")
+    shown = browser.table("#board tbody tr")
     keys = [(cells[0], cells[1].rpartition(", ")[2]) for cells in shown]
     assert sorted(keys) == sorted(expected)
     for key, cells in zip(keys, shown, strict=True):
@@ -90,7 +77,7 @@ def test_the_keyboard_sorts_as_the_mouse_does(bench: Browser) -> None:
     bench.run("arguments[0].focus()", heading(bench, "Method").find_element("css selector", "button"))
     for key, reverse in ((Keys.ENTER, False), (Keys.SPACE, True)):
         bench.press(key)
-        names = [cells[0].lower() for cells in table(bench, "#board tbody tr")]
+        names = [cells[0].lower() for cells in bench.table("#board tbody tr")]
         assert names == sorted(names, reverse=reverse)
 
 
@@ -122,13 +109,13 @@ def test_two_methods_stand_side_by_side_under_the_filters(bench: Browser, rows: 
         if all(one[name] == two[name] for name in ("forget", "dataset"))
     }
     shown = {
-        (cells[0].split(",")[0], cells[0].rpartition(", ")[2]): cells[1:] for cells in table(bench, "#pair tbody tr")
+        (cells[0].split(",")[0], cells[0].rpartition(", ")[2]): cells[1:] for cells in bench.table("#pair tbody tr")
     }
     assert shown.keys() == pairs.keys()
     assert len(pairs) == 3
     for key, (a, b, da, db) in pairs.items():
         assert [value(text) for text in shown[key]] == pytest.approx([a, b, a - b, da, db, da - db], abs=ROUNDED)
-    assert value(table(bench, "#pair tfoot tr")[0][3]) == pytest.approx(
+    assert value(bench.table("#pair tfoot tr")[0][3]) == pytest.approx(
         fmean(pair[0] - pair[1] for pair in pairs.values()), abs=ROUNDED
     )
     more = sum(pair[0] > pair[1] for pair in pairs.values())
@@ -141,7 +128,7 @@ def test_classes_are_called_by_the_names_that_their_data_set_gives_them(bench: B
     link = bench.find(f'.map a[href="#audit-{mine["cell"][:12]}"]')
     assert link.accessible_name == f"RS {link.text}: DELETE, forget set dog (3)"
     assert "forgot dog (3)" in bench.text(f"#audit-{mine['cell'][:12]} summary")
-    headings = [cells[1:] for cells in table(bench, ".map thead tr")]
+    headings = [cells[1:] for cells in bench.table(".map thead tr")]
     assert headings == [["dog (3)"]] * 2 + [["3", "7"]] * 2
     offered = [option.text for option in bench.all("#by-forget option")]
     assert offered == ["all", "3", "7"]  # 3 is another class in either data set
@@ -240,7 +227,7 @@ def test_with_several_seeds_the_slider_tells_the_mean_of_their_best_scores(brows
 def test_the_page_of_the_demo_tells_every_verdict_in_words(browser: Browser, demo_folder: Path) -> None:
     browser.open(demo_folder / "report.html")
     content = json.loads((demo_folder / "demo.json").read_text())
-    shown = table(browser, "table.sortable tbody tr")[: len(content["audits"])]
+    shown = browser.table("table.sortable tbody tr")[: len(content["audits"])]
     for number, (name, audit) in enumerate(content["audits"].items()):
         row = next(cells for cells in shown if cells[0].split()[0] == name)
         assert row[8] == audit["verdict"]
@@ -263,7 +250,7 @@ def test_names_of_strangers_stay_text_where_the_script_writes_them(browser: Brow
     report, audits = made_up(["retrained", "finetune", HOSTILE], 2, true_audit())
     (tmp_path / "page.html").write_text(page_of_reports([report], audits, date=DATE), encoding="utf-8")
     browser.open(tmp_path / "page.html")
-    assert HOSTILE in [cells[0] for cells in table(browser, "#board tbody tr")]
+    assert HOSTILE in [cells[0] for cells in browser.table("#board tbody tr")]
     assert HOSTILE in [option.text for option in browser.all("#first option")]
     assert browser.all("img") == []
     assert browser.messages() == []

@@ -260,19 +260,20 @@
   const largest = values => (values.length ? Math.max(...values) : null);
   const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   const share = value => (value === null ? MISSING : `${number(100 * value, 1)} %`);
+  const BOARD = [
+    [mean, "rs", number], [largest, "rs", number], [mean, "delta_rs", signed], [largest, "delta_rs", signed],
+    ...["forget_before", "forget_after", "retain_before", "retain_after"].map(name => [mean, name, share]),
+  ];
   const boardRow = rows => {
     const line = make("tr");
     const first = rows[0];
     line.append(make("th", first.name, { scope: "row" }));
     if (page.several) line.append(make("td", first.place));
-    const cells = [
-      number(mean(known(rows, "rs"))), number(largest(known(rows, "rs"))),
-      signed(mean(known(rows, "delta_rs"))), signed(largest(known(rows, "delta_rs"))),
-      share(mean(known(rows, "forget_before"))), share(mean(known(rows, "forget_after"))),
-      share(mean(known(rows, "retain_before"))), share(mean(known(rows, "retain_after"))),
-      String(rows.length),
-    ];
-    line.append(...cells.map(text => make("td", text, { class: "n" })));
+    BOARD.forEach(([over, name, write]) => {
+      const value = over(known(rows, name));  // exact, to sort by what is rounded away
+      line.append(make("td", write(value), value === null ? { class: "n" } : { class: "n", "data-value": value }));
+    });
+    line.append(make("td", String(rows.length), { class: "n" }));
     return line;
   };
   const showBoard = () => {
