@@ -15,6 +15,7 @@ from sfra.data.sets import FeatureSet
 from sfra.errors import InputError
 from sfra.evaluate import check_evaluation
 from sfra.head import MIN_CLASSES, Head
+from sfra.stepper import CudaCapture
 from sfra.threads import one_thread
 
 
@@ -84,8 +85,11 @@ def linear_probe(
     start = Head(torch.zeros(classes, train.features.shape[1])).reset_rows(range(classes), seed=seed)
     features, labels = train.features.to(device, torch.float32), train.labels.to(device)
     classifier = SoftmaxRegression(start, features, labels, learning_rate=learning_rate, momentum=momentum)
+    capture = CudaCapture(features.device) if features.is_cuda else None
     with one_thread():  # the products are small, and the sums then do not depend on the number of threads
-        head, history = train_until_flat(classifier, fit, held_out.to(device), generator, batch_size, patience, epochs)
+        head, history = train_until_flat(
+            classifier, fit, held_out.to(device), generator, batch_size, patience, epochs, capture
+        )
     return _report(head, history, test, sorted(forget))
 
 
