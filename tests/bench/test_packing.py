@@ -38,8 +38,9 @@ def archive(path: Path, **files: bytes) -> Path:
     return path
 
 
-def test_goals_arrive_whole_and_what_they_were_made_of_stays_behind(full: Store, tmp_path: Path) -> None:
-    file, other = tmp_path / "results.tar.gz", Store(tmp_path / "other")
+@pytest.mark.parametrize("ending", ["tar", "tar.gz", "tar.xz"])
+def test_goals_arrive_whole_and_what_they_were_made_of_stays_behind(full: Store, tmp_path: Path, ending: str) -> None:
+    file, other = tmp_path / f"results.{ending}", Store(tmp_path / "other")
     assert pack([SUM], full, file) == 1
     assert unpack(file, other) == 1
     assert other.record(SUM) == full.record(SUM)
@@ -63,9 +64,11 @@ def test_cells_can_be_taken_along_and_unfinished_goals_are_left_out(full: Store,
 
 
 def test_the_same_cells_give_the_same_bytes(full: Store, tmp_path: Path) -> None:
-    for name in ("a.tar.gz", "b.tar.gz"):
-        pack([SUM], full, tmp_path / name)
-    assert (tmp_path / "a.tar.gz").read_bytes() == (tmp_path / "b.tar.gz").read_bytes()
+    for ending in ("tar.gz", "tar.xz"):
+        files = [tmp_path / f"{name}.{ending}" for name in "ab"]
+        for file in files:
+            pack([SUM], full, file)
+        assert files[0].read_bytes() == files[1].read_bytes()
 
 
 def test_a_cell_that_is_there_stays_and_a_damaged_one_is_replaced(full: Store, tmp_path: Path) -> None:
@@ -100,6 +103,21 @@ def test_a_cell_without_its_record_is_refused(full: Store, tmp_path: Path) -> No
     bad = archive(tmp_path / "bad.tar.gz", **{f"cells/number/{'a' * 64}/value.txt": b"1"})
     with pytest.raises(InputError, match="not whole"):
         unpack(bad, full)
+
+
+@pytest.mark.parametrize(("ending", "first"), [("tar.gz", b"\x1f\x8b"), ("tar.xz", b"\xfd7zXZ")])
+def test_an_archive_that_was_damaged_on_the_way_is_named(
+    full: Store, tmp_path: Path, ending: str, first: bytes
+) -> None:
+    file = tmp_path / f"r.{ending}"
+    pack([SUM], full, file)
+    whole = file.read_bytes()
+    assert whole.startswith(first)
+    for broken in (whole[: len(whole) // 2], whole[:40] + bytes(20) + whole[60:]):
+        file.write_bytes(broken)
+        with pytest.raises(InputError, match="cannot be read"):
+            unpack(file, full)
+    assert not list((full.root / "tmp").iterdir())
 
 
 def test_a_file_that_is_no_archive_is_named(full: Store, tmp_path: Path) -> None:

@@ -11,9 +11,11 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import re
 import tarfile
 import uuid
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -41,7 +43,7 @@ def pack(goals: Sequence[Cell], store: Store, file: str | Path, *, whole: Sequen
     Args:
         goals: Cells whose files are wanted.
         store: Where they are.
-        file: ``.tar`` or ``.tar.gz`` to write, whole or not at all.
+        file: ``.tar``, ``.tar.gz`` or ``.tar.xz`` to write, whole or not at all; the last is the smallest.
         whole: Further cells to take along with all their files, such as the original.
     """
     chosen = {cell.key: cell for cell in (*goals, *whole) if store.is_done(cell)}
@@ -56,15 +58,20 @@ def pack(goals: Sequence[Cell], store: Store, file: str | Path, *, whole: Sequen
 
 
 def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
-    """Write files into a ``.tar`` or ``.tar.gz``, in the order given; the same content gives the same bytes."""
+    """Write files into an archive, compressed as its name says, in their order; the same content, the same bytes."""
     content = io.BytesIO()
     with tarfile.open(fileobj=content, mode="w") as archive:
         for name, inside in members.items():
             member = tarfile.TarInfo(name)
             member.size = len(inside)
             archive.addfile(member, io.BytesIO(inside))
-    small = file.suffix == ".gz"
-    write_atomically(file, gzip.compress(content.getvalue(), mtime=0) if small else content.getvalue())
+    write_atomically(file, _compress(content.getvalue(), file.suffix))
+
+
+def _compress(content: bytes, ending: str) -> bytes:
+    if ending == ".gz":
+        return gzip.compress(content, mtime=0)
+    return lzma.compress(content) if ending == ".xz" else content
 
 
 def unpack(file: str | Path, store: Store) -> int:
@@ -130,7 +137,7 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield member.name, content.read()
-    except (tarfile.TarError, EOFError, OSError) as problem:
+    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as problem:
         raise InputError(
             f"{file} cannot be read",
             expected="an archive of results",

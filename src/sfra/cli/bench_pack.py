@@ -13,13 +13,13 @@ from sfra.cli.command import Command
 from sfra.cli.output import check_folder, dump, print_json
 from sfra.errors import InputError
 
-ENDINGS = (".tar", ".tar.gz")
+ENDINGS = (".tar", ".tar.gz", ".tar.xz")
 
 Protocols = Annotated[
     list[str],
     typer.Argument(metavar="PROTOCOL…", help="Names (sfra list protocols), or .toml files.", show_default=False),
 ]
-File = Annotated[Path, typer.Option(metavar="FILE", help="Archive to write: .tar.gz or .tar.")]
+File = Annotated[Path, typer.Option(metavar="FILE", help="Archive to write: .tar.gz, .tar.xz (smaller) or .tar.")]
 Archive = Annotated[Path, typer.Argument(metavar="FILE", help="What sfra bench pack wrote.", show_default=False)]
 Originals = Annotated[
     bool, typer.Option("--originals", help="Take the original models along, so that another machine can go on.")
@@ -42,7 +42,7 @@ def pack(
     Example: sfra bench pack cifar10-resnet18 --store results/ --out results.tar.gz
     """
     if not out.name.endswith(ENDINGS):
-        raise InputError("the archive needs another name", expected=f"--out ending in {' or '.join(ENDINGS)}", got=out)
+        raise InputError("the archive needs another name", expected=f"--out ending in {', '.join(ENDINGS)}", got=out)
     check_folder(out.absolute().parent, out.name)
     from sfra.bench.grid import open_store
     from sfra.bench.packing import pack as write
