@@ -42,7 +42,9 @@ PROTOCOLS = (
     "cifar10-resnet18-ablations",
     "cifar10-resnet18-published",
     "cifar10-resnet18-steps",
+    "cifar10-resnet18-long-steps",
     "cifar100-resnet18",
+    "cifar100-resnet18-scales",
 )
 
 

@@ -45,7 +45,7 @@ def kept() -> Kept:
 @pytest.fixture(scope="module")
 def unpacked(tmp_path_factory: pytest.TempPathFactory) -> Store:
     store = Store(tmp_path_factory.mktemp("reproduction") / "store")
-    unpack(KEPT / f"{COMPARED}.tar.gz", store)
+    unpack(KEPT / f"{COMPARED}.tar.xz", store)
     return store
 
 
@@ -191,7 +191,7 @@ def test_a_claim_fails_where_every_score_is_the_same() -> None:
 def test_the_csv_files_hold_what_the_archive_holds(unpacked: Store) -> None:
     protocol = f"{COMPARED}-multi"
     goals = {protocol: dict(own_goals([COMPARED, protocol]))[protocol]}
-    made = rows_of(goals, unpacked, [Record(**fact) for fact in read_facts(KEPT / f"{COMPARED}.tar.gz")])
+    made = rows_of(goals, unpacked, [Record(**fact) for fact in read_facts(KEPT / f"{COMPARED}.tar.xz")])
     for name in ("audits", "pra", "probes", "diagnostics", "models", "confusion"):
         columns = ("protocol", *COLUMNS[name])
         lines = (KEPT / COMPARED / f"{name}.csv").read_text(encoding="utf-8").splitlines(keepends=True)
@@ -266,12 +266,12 @@ def test_protocols_are_grouped_and_goals_counted_once() -> None:
 def test_keeping_a_kept_store_gives_the_same_bytes_and_tables(unpacked: Store, tmp_path: Path) -> None:
     protocol = f"{COMPARED}-multi"
     for name in ("first", "second"):
-        keep([protocol], unpacked, tmp_path / name, [KEPT / f"{COMPARED}.tar.gz"])
+        keep([protocol], unpacked, tmp_path / name, [KEPT / f"{COMPARED}.tar.xz"])
     files = sorted(path.relative_to(tmp_path / "first") for path in (tmp_path / "first").rglob("*") if path.is_file())
-    assert [str(path) for path in files if path.suffix == ".gz"] == [f"{protocol}.tar.gz"]
+    assert [str(path) for path in files if path.suffix == ".xz"] == [f"{protocol}.tar.xz"]
     for path in files:
         assert (tmp_path / "first" / path).read_bytes() == (tmp_path / "second" / path).read_bytes(), path
     again = Store(tmp_path / "store")
-    assert unpack(tmp_path / "first" / f"{protocol}.tar.gz", again) == 52
+    assert unpack(tmp_path / "first" / f"{protocol}.tar.xz", again) == 52
     before, after = (make_report(protocol, store.root) for store in (unpacked, again))
     assert json.dumps(after.to_dict()) == json.dumps(before.to_dict())

@@ -207,9 +207,9 @@ def test_methods_that_come_nearer_or_go_away_are_named(bare: Kept) -> None:
 
 def test_other_protocols_leave_everything_else_as_it_is(bare: Kept) -> None:
     kept = stepped(rated(bare, 0.5, goals=82), 0.8)
-    told = {"coverage", "experiments", "changes"}
+    told = {"coverage", "experiments", "changes", "norm", "agreement-scales"}
     assert {name for name in SENTENCES if SENTENCES[name](kept) != SENTENCES[name](bare)} == told
-    shown = {"experiments", "experiments-models", "changes"}
+    shown = {"experiments", "experiments-models", "changes", "norm", "agreement-scales"}
     assert {name for name in TABLES if TABLES[name](kept) != TABLES[name](bare)} == shown
     assert f"`{RATED}`: 80 of 82 audits." in SENTENCES["coverage"](kept)
 

@@ -78,7 +78,7 @@ def test_no_number_of_the_paper_stands_in_the_tables(kept: Kept, other: Kept) ->
 def test_documents_of_groups_that_have_rows_say_what_the_rows_say(other: Kept) -> None:
     for group in further_groups():
         rows, name = read_kept(group), f"reproduction-{BESIDE[group]}"
-        files = [KEPT / f"{group}.tar.gz", *(KEPT / group).iterdir()]
+        files = [KEPT / f"{group}.tar.xz", *(KEPT / group).iterdir()]
         assert sum(path.stat().st_size for path in files) < 12 * 2**20
         text = (DOCS / f"{name}.md").read_text(encoding="utf-8")
         assert refresh_beside(text, rows, other) == text, "make reproduce-report"

@@ -58,8 +58,8 @@ def make_beside(kept: Kept, other: Kept, docs: Path) -> Path:
 
 def make_everything(out: Path, *, kept: Path = KEPT) -> None:
     """Write tables, figures and a page of every archive, and the comparison with the paper."""
-    for archive in sorted(kept.glob("*.tar.gz")):
-        group = archive.name.removesuffix(".tar.gz")
+    for archive in sorted(kept.glob("*.tar.xz")):
+        group = archive.name.removesuffix(".tar.xz")
         with tempfile.TemporaryDirectory() as scratch:
             store = Store(Path(scratch) / "store")
             print(f"{group}: {unpack(archive, store)} results", flush=True)

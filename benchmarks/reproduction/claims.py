@@ -141,7 +141,7 @@ def list_claims() -> list[Claim]:
             shown=lambda n: _each(n.delta, ("finetune",), sign=True),
             needs={"delta": ("finetune",)},
             why="Our references give back less and our fine-tuned models more. At the same rate ours also lost more "
-            "retain accuracy; whether that is why is untested.",
+            "retain accuracy, and with a step schedule, (c) below, no less.",
         ),
         Claim(
             text="SCRUB stays at the level of a retrained model (|ΔRS| below 0.05)",

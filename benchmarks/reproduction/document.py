@@ -12,6 +12,7 @@ from reproduction import sentences_audit as audit
 from reproduction import sentences_experiments as other
 from reproduction import sentences_paper as paper
 from reproduction import sentences_rates as rates
+from reproduction import sentences_scales as scaled
 from reproduction.claims import claims_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept
 from reproduction.tables_ablations import (
@@ -32,6 +33,7 @@ from reproduction.tables_models import (
     unlearned_table,
 )
 from reproduction.tables_rs import agreement_table, classes_beside_table, left_out_table, per_class_table, rs_table
+from reproduction.tables_scales import agreement_scales_table, norm_table
 from sfra.errors import InputError
 from sfra.tables import Table, to_markdown
 
@@ -54,6 +56,8 @@ TABLES: Mapping[str, Callable[[Kept], Table]] = {
     "verdicts": verdict_table,
     "experiments": experiments_table,
     "experiments-models": accuracies_table,
+    "norm": norm_table,
+    "agreement-scales": agreement_scales_table,
     "changes": changes_table,
     "proposals": proposals_table,
     "scores": scores_table,
@@ -77,6 +81,8 @@ SENTENCES: Mapping[str, Callable[[Kept], str]] = {
     "candidates": paper.candidates,
     "alike": rates.alike,
     "experiments": other.experiments,
+    "norm": scaled.norm,
+    "agreement-scales": scaled.agreement_scales,
     "changes": other.changes,
     "scales": audit.scales,
     "curves": audit.curves,

@@ -56,7 +56,7 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 
 
 def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path]) -> None:
-    """Write ``GROUP/*.csv``, ``GROUP.tar.gz`` and ``GROUP/heads.safetensors`` for every group with results."""
+    """Write ``GROUP/*.csv``, ``GROUP.tar.xz`` and ``GROUP/heads.safetensors`` for every group with results."""
     known = {file: list(known_records(file)) for file in models}
     for group, members in groups_of(protocols).items():
         goals = dict(own_goals(members))
@@ -69,13 +69,13 @@ def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Pat
         records = list({r.key: r for r in found_records if r.key in cells}.values())
         made = list({r.key: r for r in records if r.kind in ("train", "unlearn")}.values())
         found = rows_of(goals, store, made)
-        found["coverage"].append({"protocol": group, "what": "all", "done": len(records), "seconds": busy(records)})
+        found["coverage"] += [{"protocol": group, **row} for row in busy_rows(records)]
         for name, rows in found.items():
             write_atomically(out / group / f"{name}.csv", to_csv(rows, ("protocol", *COLUMNS[name])).encode())
         with tempfile.TemporaryDirectory() as scratch:
             slim = slim_store(everything, store, sorted(made, key=lambda r: r.key), Path(scratch) / "store")
-            pack([goal.cell for goal in everything], slim, out / f"{group}.tar.gz")
-        size = (out / f"{group}.tar.gz").stat().st_size
+            pack([goal.cell for goal in everything], slim, out / f"{group}.tar.xz")
+        size = (out / f"{group}.tar.xz").stat().st_size
         print(f"{group}: {len(records)} cells, archive of {megabytes(size)}", flush=True)
         write_heads([file for file in models if mine[file]], out / group / "heads.safetensors")
 
@@ -125,6 +125,17 @@ def known_records(file: Path) -> Iterator[Record]:
                 text = stream.read().decode()
                 facts = json.loads(text) if member.name.endswith(".json") else map(json.loads, text.splitlines())
                 yield from (Record(**{one.name: fact[one.name] for one in fields(Record)}) for fact in facts)
+
+
+def busy_rows(records: Sequence[Record]) -> Iterator[Row]:
+    """Say how many cells each kind of device computed, and for how long it was at it."""
+    for device in sorted({_device(record) for record in records}, reverse=True):
+        mine = [record for record in records if _device(record) == device]
+        yield {"what": f"all on {device}", "done": len(mine), "seconds": busy(mine)}
+
+
+def _device(record: Record) -> str:
+    return record.device.partition(":")[0]
 
 
 def busy(records: Iterable[Record]) -> float:

@@ -78,7 +78,7 @@ def _agreements(kept: Kept) -> str | None:
         found = agree(averages(side, classes), theirs)
         rank = "" if found.spearman is None else f", Spearman {score(found.spearman)}"
         told.append(f"({letter}) {score(found.difference)}{rank}")
-    return f"Mean absolute difference from the paper's RS, over {_counted(classes)} that all have: {'; '.join(told)}."
+    return f"Mean absolute difference from the paper's RS, over {counted(classes)} that all have: {'; '.join(told)}."
 
 
 def _rates(kept: Kept) -> str | None:
@@ -103,7 +103,7 @@ def _moved(found: Change) -> str:
     if before.spearman is not None and after.spearman is not None:
         rank = f", Spearman from {score(before.spearman)} to {score(after.spearman)}"
     return (
-        f"over {_counted(found.classes)}, mean absolute difference from the paper's RS goes from "
+        f"over {counted(found.classes)}, mean absolute difference from the paper's RS goes from "
         f"{score(before.difference)} to {score(after.difference)}{rank}. By more than {NEARER:.2f} nearer: "
         f"{listed(nearer) or 'none'}; further: {listed(further) or 'none'}."
     )
@@ -159,7 +159,7 @@ def _pra(kept: Kept) -> str | None:
     told = {letter: agree(averages(side, classes), theirs) for letter, side in sides.items()}
     apart = ", ".join(f"{score(one.difference)} in ({letter})" for letter, one in told.items())
     return (
-        f"PRA, which has no scale and no epoch to choose: over {_counted(classes)} it differs from the paper's by "
+        f"PRA, which has no scale and no epoch to choose: over {counted(classes)} it differs from the paper's by "
         f"{apart}."
     )
 
@@ -183,7 +183,12 @@ def _everywhere(paper: ByClass, sides: Mapping[str, ByClass]) -> list[str]:
     return [method for method in paper if all(side.get(method) for side in sides.values())]
 
 
-def _counted(classes: Mapping[str, Sequence[str]]) -> str:
+def counted(classes: Mapping[str, Sequence[str]]) -> str:
+    """Count methods and models in words.
+
+    >>> counted({"delete": ["0", "3"]})
+    '1 method and 2 models'
+    """
     models = sum(map(len, classes.values()))
     return " and ".join(
         f"{n} {name}{'s' if n != 1 else ''}" for n, name in ((len(classes), "method"), (models, "model"))

@@ -1,0 +1,163 @@
+"""Sentences about the norm of the head: what it explains between trainings, and where the paper's numbers lie."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+
+from reproduction.experiments import OWN, World
+from reproduction.scales import (
+    Reading,
+    Retrained,
+    Scaled,
+    at_every_scale,
+    mean_models,
+    retrained_models,
+    trained_otherwise,
+)
+from reproduction.sentences_experiments import EXPLAINED, NEARER, PART, counted
+from reproduction.simple import joined, percent, score, signed
+from reproduction.stored import Kept
+from reproduction.tables_rs import correlation
+from sfra.scale import KAPPA
+from sfra.tables.names import method_name
+
+OFF = 0.2
+"""Difference from the paper's mean RS from which on a method is named."""
+
+
+def norm(kept: Kept) -> str:
+    """Say whether the norm of the head is what training changes in retrained models, and where the paper's lie."""
+    models, others = retrained_models(kept), trained_otherwise(kept)
+    if not models:
+        return "No retrained model was audited over a sweep of scales."
+    told = [_elsewhere(models, world) for world in others]
+    if any(told):
+        told = ["Retrained models depend on the training and on no unlearning rate.", *told]
+    parts = (" ".join(part for part in told if part), f"{_reached(models)} {_interpolated(models)}")
+    return "\n\n".join(part for part in parts if part)
+
+
+def agreement_scales(kept: Kept) -> str:
+    """Say at which scale each world is nearest to the paper, what stays off there, and what that is worth."""
+    found, classes = at_every_scale(kept)
+    if not found:
+        return "No model was audited over a sweep of scales."
+    sweeps = [[one for one in found if one.world is world] for world in dict.fromkeys(one.world for one in found)]
+    sides = f"{joined([*(f'({some[0].world.letter})' for some in sweeps), 'the paper'])} have"
+    told = " ".join(_nearest(some) for some in sweeps)
+    which = "Each of these scales was" if len(sweeps) > 1 else "This scale was"
+    return (
+        f"Over the {counted(classes)} that {sides}, worst-case, at {len(sweeps[0]) - 1} scales: {told} {which} chosen "
+        "after seeing the paper's numbers: it locates the difference, and does not predict it."
+    )
+
+
+def _elsewhere(models: Sequence[Retrained], world: World) -> str:
+    """Say whether the models of (a), scaled to the norm of another world's, give what those give."""
+    here, letter = [one for one in models if world in one.worlds], f"({world.letter})"
+    some = {one.forget[0]: one for one in here if one.worlds[world].own is not None}
+    lost = [one.forget[0] for one in here if one.forget[0] not in some]
+    left = f"Of {letter}, {_classes(lost)} cannot be compared: κ is not known, or outside of the sweep." if lost else ""
+    if not some:
+        return left
+    mean = mean_models(list(some.values()))
+    own, other = mean.worlds[OWN], mean.worlds[world]
+    apart = max(one.worlds[world].apart or 0.0 for one in some.values())
+    told = (
+        f"In (a) and {letter} their heads have κ = {score(own.kappa)} and {score(other.kappa)} as released (median "
+        f"norm of the centred retain rows, {_classes(list(some))}), and RS is {score(own.native)} and "
+        f"{score(other.native)}. Scaled to the κ of {letter}, class by class, the models of (a) give "
+        f"{score(other.own)}. {_accounted(own, other)} In this way they differ from those of {letter} by at most "
+        f"{score(apart)} in a class."
+    )
+    return " ".join(part for part in (told, _equal(own, other, letter), left) if part)
+
+
+def _accounted(own: Reading, other: Reading) -> str:
+    """Decide whether scaling alone does what another training did."""
+    assert other.own is not None
+    moved, scaled = other.native - own.native, other.own - own.native
+    if abs(moved) < NEARER:
+        return "The training hardly changes RS, so there is nothing for the norm to account for."
+    share = scaled / moved
+    if share >= EXPLAINED and abs(scaled - moved) <= NEARER:
+        return "So what the training changes in RS is what the norm of the head changes."
+    if share >= EXPLAINED:
+        return "So the norm of the head alone would change RS by more than the training does."
+    if share > PART:
+        return f"So the norm of the head accounts for {percent(share, 0)} % of what the training changes in RS."
+    return "So the norm of the head does not account for what the training changes in RS."
+
+
+def _equal(own: Reading, other: Reading, letter: str) -> str:
+    if own.canonical is None or other.canonical is None:
+        return ""
+    return (
+        f"Measured at one norm, κ = {KAPPA:.2f}, (a) gives {score(own.canonical)} and {letter} "
+        f"{score(other.canonical)}."
+    )
+
+
+def _reached(models: Sequence[Retrained]) -> str:
+    """Say at which scale the models of (a) give the paper's RS, class by class and on average."""
+    each = [one.reached for one in models if one.reached is not None]
+    if not each:
+        return f"At no scale of the sweep do the models of (a) give what the paper prints. {_one_scale(models)}"
+    mean, lost = mean_models(models), len(models) - len(each)
+    where = f"at κ = {min(each):.2f}" + (f" to {max(each):.2f}, class by class" if len(each) > 1 else "")
+    never = f" (at none of the sweep for {lost} of {len(models)} classes)" if lost else ""
+    average = ""
+    if len(models) > 1 and mean.reached is not None:
+        average = f", and its mean of {len(models)} classes, {score(mean.paper)}, at {score(mean.reached)}"
+    return f"The models of (a) give what the paper prints {where}{never}{average}. {_one_scale(models)}"
+
+
+def _one_scale(models: Sequence[Retrained]) -> str:
+    """Say how near a single scale brings the retrained models to the paper's."""
+    apart = {kappa: [abs(one.curve[kappa] - one.paper) for one in models] for kappa in mean_models(models).curve}
+    best = min(apart, key=lambda kappa: fmean(apart[kappa]))
+    native = fmean(abs(one.worlds[OWN].native - one.paper) for one in models)
+    return (
+        f"With one scale for all, κ = {best:.2f}, chosen from the sweep after seeing the paper's numbers, they "
+        f"differ from these by {score(fmean(apart[best]))} on average over classes and by at most "
+        f"{score(max(apart[best]))} (as released by {score(native)} on average). The paper prints no norms, so whether "
+        "its heads are of that size is not known."
+    )
+
+
+def _interpolated(models: Sequence[Retrained]) -> str:
+    mean = mean_models(models)
+    own, check = mean.worlds[OWN], ""
+    if own.own is not None:
+        over = f" over {len(models)} classes" if len(models) > 1 else ""
+        check = (
+            f"; at the κ that (a) has as released this gives {score(own.own)}{over}, where {score(own.native)} was "
+            "measured"
+        )
+    return (
+        f"RS between two of the {len(mean.curve)} scales is interpolated, linearly in log κ, and so is κ at a given "
+        f"RS{check}."
+    )
+
+
+def _classes(forget: Sequence[str]) -> str:
+    return f"class{'es' if len(forget) > 1 else ''} {joined(forget)}"
+
+
+def _nearest(some: Sequence[Scaled]) -> str:
+    released, *swept = some
+    best = min(swept, key=lambda one: one.agreement.difference)
+    before, after = released.agreement, best.agreement
+    rank = ""
+    if after.spearman is not None and before.spearman is not None:
+        rank = f", Spearman {correlation(after.spearman)} ({correlation(before.spearman)})"
+    end = best.kappa in (swept[0].kappa, swept[-1].kappa) and len(swept) > 1
+    edge = " The sweep ends there: it may be nearer beyond." if end else ""
+    off = [f"{method_name(m)} {signed(best.rs[m] - best.paper[m])}" for m in best.off(OFF)]
+    world = f"({best.world.letter})"
+    return (
+        f"{world} is nearest to the paper at κ = {score(best.kappa)}, with a mean absolute difference of "
+        f"{score(after.difference)} (as released {score(before.difference)}){rank}; off by more than {OFF:.2f} there: "
+        f"{joined(off) or 'none'}.{edge}"
+    )

@@ -1,0 +1,114 @@
+"""What is said of scales on the committed rows, recomputed from the files with numpy and scipy alone."""
+
+from __future__ import annotations
+
+import csv
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from reproduction.build import COMPARED
+from reproduction.sentences_scales import agreement_scales, norm
+from reproduction.stored import KEPT, Kept, read_kept
+from reproduction.tables_scales import agreement_scales_table, norm_table
+from reproduction_made import RATED, STEPPED, cells, paper_value
+from sfra.scale import KAPPA
+from sfra.tables.names import METHODS
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with (KEPT / COMPARED / f"{name}.csv").open(newline="", encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def committed() -> Kept:
+    return read_kept(COMPARED)
+
+
+@pytest.fixture(scope="module")
+def grid() -> dict[tuple[str, str, str], dict[str, float]]:
+    """RS of every model in worst-case by scale: its κ as written, or the name of the scale."""
+    found: dict[tuple[str, str, str], dict[str, float]] = {}
+    for row in rows_of("audits"):
+        if (row["audit"], row["variant"], row["rule"]) == ("main", "released", "worst-case"):
+            place = (row["protocol"], row["method"], row["forget"])
+            found.setdefault(place, {})[row["kappa"] or "native"] = float(row["rs"])
+    return found
+
+
+def test_retrained_models_are_read_as_numpy_reads_the_csv(grid: Any, committed: Kept) -> None:
+    shown, scaled, measured = cells(norm_table(committed)), [], []
+    gains = {
+        (row["protocol"], row["forget"]): float(row["gain"])
+        for row in rows_of("diagnostics")
+        if (row["method"], row["scale"]) == ("retrained", "canonical")
+    }
+    for forget in map(str, range(10)):
+        curve = grid[COMPARED, "retrained", forget]
+        kappas = np.array(sorted((k for k in curve if k != "native"), key=float))
+        x, y = np.log(kappas.astype(float)), np.array([curve[k] for k in kappas])
+        row, paper = shown[forget], paper_value("retrained", forget)
+        assert len(x) == 9
+        assert (np.diff(y) >= 0).all()
+        assert (row["a"], row["paper"]) == (f"{curve['native']:.2f}", f"{paper:.2f}")
+        assert row["paper_kappa"] == f"{np.exp(np.interp(paper, y[y > 0.01], x[y > 0.01])):.2f}"
+        for letter, protocol in (("a", COMPARED), ("c", STEPPED)):
+            if (protocol, forget) in gains and (protocol, "retrained", forget) in grid:
+                kappa = KAPPA / gains[protocol, forget]
+                read = np.interp(np.log(kappa), x, y)
+                assert (row[f"{letter}_kappa"], row[f"{letter}_scaled"]) == (f"{kappa:.2f}", f"{read:.2f}")
+                if letter == "c":
+                    scaled.append(read)
+                    measured.append(grid[protocol, "retrained", forget]["native"])
+    assert len(scaled) == 3
+    text = norm(committed)
+    assert f"the models of (a) give {np.mean(scaled):.2f}. " in text
+    assert f"by at most {np.abs(np.array(scaled) - measured).max():.2f} in a class." in text
+
+
+def test_one_scale_brings_every_retrained_model_as_near_to_the_paper_as_is_said(grid: Any, committed: Kept) -> None:
+    curves = [grid[COMPARED, "retrained", str(k)] for k in range(10)]
+    paper = np.array([paper_value("retrained", str(k)) for k in range(10)])
+    apart = {scale: np.abs(np.array([curve[scale] for curve in curves]) - paper) for scale in curves[0]}
+    best = min((scale for scale in apart if scale != "native"), key=lambda scale: apart[scale].mean())
+    text = norm(committed)
+    assert f"With one scale for all, κ = {float(best):.2f}, chosen from the sweep after seeing the paper's" in text
+    assert f"by {apart[best].mean():.2f} on average over classes and by at most {apart[best].max():.2f}" in text
+    assert f"(as released by {apart['native'].mean():.2f} on average)" in text
+
+
+def test_agreement_at_every_scale_is_that_of_numpy_on_the_csv(grid: Any, committed: Kept) -> None:
+    shown = cells(agreement_scales_table(committed))
+    worlds = {"a": {(m, c): one for (p, m, c), one in grid.items() if p == COMPARED and m in METHODS}}
+    rates = {(m, c): one for (p, m, c), one in grid.items() if p == RATED}
+    if rates:
+        same = {place: one for place, one in worlds["a"].items() if place[0] in ("retrained", "delete")}
+        worlds["b"] = same | rates
+    places = set.intersection(*map(set, worlds.values()))
+    methods = sorted({method for method, _ in places})
+    scales = sorted(set.union(*(set(one) for one in worlds["a"].values())))
+    assert len(scales) == len(shown) == 10
+    for letter, side in worlds.items():
+        assert f"{letter}_difference" in agreement_scales_table(committed).names
+        differences = {}
+        for scale in scales:
+            ours, paper = (
+                np.array([np.mean([value(m, c) for n, c in places if n == m]) for m in methods])
+                for value in (lambda m, c, s=scale, side=side: side[m, c][s], paper_value)
+            )
+            row = shown["native" if scale == "native" else f"{float(scale):.2f}"]
+            assert float(row[f"{letter}_difference"] or "nan") == pytest.approx(
+                np.abs(ours - paper).mean(), abs=0.00501
+            )
+            assert float((row[f"{letter}_bias"] or "").replace("−", "-")) == pytest.approx(
+                (ours - paper).mean(), abs=0.00501
+            )
+            rho = stats.spearmanr(ours, paper).statistic
+            assert float((row[f"{letter}_spearman"] or "").replace("−", "-")) == pytest.approx(rho, abs=0.00501)
+            differences[scale] = np.abs(ours - paper).mean()
+        best = min((s for s in scales if s != "native"), key=differences.__getitem__)
+        told = f"({letter}) is nearest to the paper at κ = {float(best):.2f}, with a mean absolute difference of "
+        assert f"{told}{differences[best]:.2f} (as released {differences['native']:.2f})" in agreement_scales(committed)
