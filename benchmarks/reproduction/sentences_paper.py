@@ -45,7 +45,7 @@ def coverage(kept: Kept) -> str:
         mine = [row for row in kept.coverage if row["protocol"] == protocol and row["what"] in WHAT]
         told = [f"{row['done']:.0f} of {row['goals']:.0f} {WHAT[row['what']]}" for row in mine]
         lines.append(f"- `{protocol}`: {', '.join(told)}.")
-    lacking = Counter({name: 0 for name in WHAT.values()})
+    lacking = Counter(dict.fromkeys(WHAT.values(), 0))
     for row in kept.coverage:
         if row["what"] in WHAT:
             lacking[WHAT[row["what"]]] += int(row["goals"] - row["done"])
