@@ -14,7 +14,9 @@ from reproduction.stored import METHOD_LIST, PAPER, Kept
 from sfra.tables import Table
 from sfra.tables.names import METHODS
 
-ABLATIONS, RATED, STEPPED = (f"{COMPARED}-{ending}" for ending in ("ablations", "published", "steps"))
+ABLATIONS, RATED, STEPPED, LONG = (
+    f"{COMPARED}-{ending}" for ending in ("ablations", "published", "steps", "long-steps")
+)
 RATED_METHODS = [m for m in METHOD_LIST if m not in ("retrained", "delete", "negative-gradient-plus")]
 THREE, TEN = ["0", "3", "7"], [str(k) for k in range(10)]
 
@@ -109,7 +111,31 @@ def stepped(kept: Kept, toward: float, **more: Any) -> Kept:
     return in_world(kept, STEPPED, toward=toward, **wanted)
 
 
+def in_full(kept: Kept, toward: float, **more: Any) -> Kept:
+    """Add the models of the full step schedule."""
+    wanted = {"forget": THREE, "methods": METHOD_LIST} | more
+    return in_world(kept, LONG, toward=toward, **wanted)
+
+
 def rated(kept: Kept, toward: float, **more: Any) -> Kept:
     """Add the models of the paper's rates."""
     wanted = {"forget": TEN, "methods": RATED_METHODS} | more
     return in_world(kept, RATED, toward=toward, **wanted)
+
+
+def own_world(kept: Kept) -> Kept:
+    """Leave out what other rates and other schedules have."""
+    parts: dict[str, Any] = {
+        name: [row for row in getattr(kept, name) if row["protocol"] not in (RATED, STEPPED, LONG)]
+        for name in ("audits", "pra", "diagnostics", "originals", "coverage")
+    }
+    return replace(kept, **parts)
+
+
+def our_mean(kept: Kept, protocol: str, method: str, forget: Sequence[str], value: str = "rs") -> float:
+    """Average a value of a protocol's models, in the reading of the paper, over classes."""
+    place = (protocol, "main", "released", "native", "worst-case", method)
+    names = ("protocol", "audit", "variant", "scale", "rule", "method")
+    rows = [row for row in kept.audits if tuple(row[name] for name in names) == place and row["forget"] in forget]
+    assert len(rows) == len(forget)
+    return fmean(row[value] for row in rows)

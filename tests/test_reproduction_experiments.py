@@ -1,44 +1,53 @@
-"""Other rates and another schedule: whatever part of them is there, the document says it and no more."""
+"""Other rates and other schedules: whatever part of them is there, the document says it and no more."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from statistics import fmean
-from typing import Any
 
 import pytest
 from scipy import stats
 
 from reproduction.build import COMPARED
 from reproduction.document import SENTENCES, TABLES, refresh
-from reproduction.experiments import OWN, RATES, STEPS, STEPS_TAKEN, change, native_kappa, same_models, there, values
+from reproduction.experiments import (
+    FULL,
+    OWN,
+    RATES,
+    STEPS,
+    STEPS_TAKEN,
+    change,
+    same_models,
+    there,
+    values,
+)
 from reproduction.stored import METHOD_LIST, Kept, read_kept
-from reproduction_made import RATED, RATED_METHODS, STEPPED, TEN, THREE, cells, paper_mean, paper_value, rated, stepped
+from reproduction_made import (
+    LONG,
+    RATED,
+    RATED_METHODS,
+    STEPPED,
+    TEN,
+    THREE,
+    cells,
+    in_full,
+    our_mean,
+    own_world,
+    paper_mean,
+    paper_value,
+    rated,
+    stepped,
+)
 from sfra import recipes
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
-from sfra.scale import KAPPA
 from sfra.tables.names import METHODS
 
 
 @pytest.fixture(scope="module")
 def bare() -> Kept:
     """Only the group's own models."""
-    kept = read_kept(COMPARED)
-    parts: dict[str, Any] = {
-        name: [row for row in getattr(kept, name) if row["protocol"] not in (RATED, STEPPED)]
-        for name in ("audits", "pra", "diagnostics", "originals", "coverage")
-    }
-    return replace(kept, **parts)
-
-
-def our_mean(kept: Kept, protocol: str, method: str, forget: Sequence[str], value: str = "rs") -> float:
-    place = (protocol, "main", "released", "native", "worst-case", method)
-    names = ("protocol", "audit", "variant", "scale", "rule", "method")
-    rows = [row for row in kept.audits if tuple(row[name] for name in names) == place and row["forget"] in forget]
-    assert len(rows) == len(forget)
-    return fmean(row[value] for row in rows)
+    return own_world(read_kept(COMPARED))
 
 
 # the protocols
@@ -51,17 +60,20 @@ def test_models_count_as_the_same_where_their_cells_are(bare: Kept) -> None:
             for goal in plan(load_protocol(name))
             if goal.what == "audit"
         }
-        for name in (COMPARED, RATED, STEPPED)
+        for name in (COMPARED, RATED, STEPPED, LONG)
     }
     assert same_models(bare, RATES) == ("retrained", "delete")
-    assert same_models(bare, STEPS) == ()
+    assert (same_models(bare, STEPS), same_models(bare, FULL)) == ((), ())
     same = {place[0] for place, key in keys[RATED].items() if keys[COMPARED][place] == key}
     assert same == {"retrained"}  # delete is not asked for again
-    assert [place for place, key in keys[STEPPED].items() if keys[COMPARED][place] == key] == []
+    for name in (STEPPED, LONG):
+        assert [place for place, key in keys[name].items() if keys[COMPARED][place] == key] == []
+    assert [place for place, key in keys[LONG].items() if keys[STEPPED][place] == key] == []
 
 
-def test_the_step_protocol_audits_three_classes_of_every_method_with_their_references_diagnosed() -> None:
-    goals = plan(load_protocol(STEPPED))
+@pytest.mark.parametrize("protocol", [STEPPED, LONG])
+def test_step_protocols_audit_three_classes_of_every_method_with_their_references_diagnosed(protocol: str) -> None:
+    goals = plan(load_protocol(protocol))
     audited = {(goal.identity["method"], goal.identity["forget"]) for goal in goals if goal.what == "audit"}
     assert audited == {(method, forget) for method in (*METHOD_LIST, "masked") for forget in THREE}
     kinds = {what: sum(goal.what == what for goal in goals) for what in ("audit", "pra", "linear-probe", "diagnostics")}
@@ -87,15 +99,28 @@ def test_the_short_step_recipe_is_the_long_one_at_thirds_of_60_epochs() -> None:
 
 def test_where_nothing_has_been_run_it_says_so(bare: Kept) -> None:
     assert there(bare) == (OWN,)
-    assert SENTENCES["experiments"](bare).endswith(
-        "for classes 0, 3 and 7. What is above is (a). Neither has been run."
-    )
+    assert SENTENCES["experiments"](bare).endswith("what is above, (a), train with it. None of them has been run.")
     for name in ("experiments", "experiments-models"):
         assert TABLES[name](bare).rows == ()
         assert refresh(f"<!-- table {name} -->\n<!-- end -->", bare) == f"<!-- table {name} -->\n\n<!-- end -->"
     changed = cells(TABLES["changes"](bare))
     assert list(changed) == ["reading the last epoch", "canonical scale"]
-    assert "What (b) and (c) would change is not known yet." in SENTENCES["changes"](bare)
+    assert "What (b), (c) and (d) would change is not known yet." in SENTENCES["changes"](bare)
+
+
+def test_what_is_said_of_the_recipes_is_in_the_recipes(bare: Kept) -> None:
+    told = SENTENCES["experiments"](bare)
+    trained = {name: recipes.load(str(load_protocol(name).recipe)) for name in (COMPARED, RATED, STEPPED, LONG)}
+    nesterov = {name: bool(recipe.training.get("nesterov")) for name, recipe in trained.items()}
+    assert nesterov == {COMPARED: True, RATED: True, STEPPED: False, LONG: False}
+    assert "(c) and (d) also train without Nesterov momentum, as the paper's code does; (b) and what is above" in told
+    full = trained[LONG].training
+    assert [round(share * full["epochs"], 6) for share in full["milestones"]] == [40, 80, 120]
+    assert (full["factor"], full["batch_size"]) == (0.1, 128)
+    assert f"in full, {full['epochs']} epochs with a tenth of the rate every 40, and its rates" in told
+    assert f"a step schedule of {trained[STEPPED].training['epochs']} epochs, and with the paper's rates" in told
+    for name in (RATED, STEPPED, LONG):
+        assert f"`{name}`" in told
 
 
 def test_the_effects_of_scale_and_epoch_are_those_of_the_tables_above(bare: Kept) -> None:
@@ -110,7 +135,7 @@ def test_the_effects_of_scale_and_epoch_are_those_of_the_tables_above(bare: Kept
         assert (changed[step]["methods"], changed[step]["models"]) == ("11", "110")
 
 
-# one of the two
+# one of them
 
 
 def test_with_rates_alone_references_and_delete_are_the_same_models(bare: Kept) -> None:
@@ -121,16 +146,16 @@ def test_with_rates_alone_references_and_delete_are_the_same_models(bare: Kept) 
         assert found[METHODS[method]]["b"] == found[METHODS[method]]["a"]
     assert found["Negative Gradient+"]["b"] is None
     told = SENTENCES["experiments"](kept)
-    assert "(b) is there in full. (c) has not been run." in told
+    assert "(b) is there in full. (c) has not been run. (d) has not been run." in told
     assert "The rates, (b) for (a): over 10 methods and 100 models" in told
     assert not any(text in told for text in ("Retrained models, classes", "(c) for", "does not close"))
-    assert "What (c) would change is not known yet." in SENTENCES["changes"](kept)
+    assert "What (c) and (d) would change is not known yet." in SENTENCES["changes"](kept)
 
 
 def test_with_the_schedule_alone_nothing_is_said_of_rates_alone(bare: Kept) -> None:
     kept = stepped(bare, 0.5)
     told = SENTENCES["experiments"](kept)
-    assert "(b) has not been run. (c) is there in full." in told
+    assert "(b) has not been run. (c) is there in full. (d) has not been run." in told
     assert "Rates and schedule, (c) for (a): over 11 methods and 33 models" in told
     assert "(b) for (a)" not in told
     assert "(c) for (b)" not in told
@@ -139,7 +164,7 @@ def test_with_the_schedule_alone_nothing_is_said_of_rates_alone(bare: Kept) -> N
     assert {one["classes"] for one in cells(table).values()} == {"3"}
 
 
-# both
+# several
 
 
 def test_every_mean_is_over_the_classes_that_all_have(bare: Kept) -> None:
@@ -188,7 +213,8 @@ def test_each_change_is_measured_over_what_both_sides_have(bare: Kept) -> None:
     assert found["the paper's rates, (a) to (b)"]["models"] == "100"
     told = SENTENCES["changes"](kept)
     assert "What brings ours nearest to the paper's: rates and schedule, (a) to (c)" in told
-    assert "not known yet" not in told
+    assert "What (d) would change is not known yet." in told
+    assert "not known yet" not in SENTENCES["changes"](in_full(kept, 0.9))
 
 
 def test_methods_that_come_nearer_or_go_away_are_named(bare: Kept) -> None:
@@ -206,62 +232,12 @@ def test_methods_that_come_nearer_or_go_away_are_named(bare: Kept) -> None:
 
 
 def test_other_protocols_leave_everything_else_as_it_is(bare: Kept) -> None:
-    kept = stepped(rated(bare, 0.5, goals=82), 0.8)
+    kept = in_full(stepped(rated(bare, 0.5, goals=82), 0.8), 0.9)
     told = {"coverage", "experiments", "changes", "norm", "agreement-scales"}
     assert {name for name in SENTENCES if SENTENCES[name](kept) != SENTENCES[name](bare)} == told
-    shown = {"experiments", "experiments-models", "changes", "norm", "agreement-scales"}
+    shown = {"experiments", "experiments-models", "changes", "norm", "agreement-scales", "agreement-scales-full"}
     assert {name for name in TABLES if TABLES[name](kept) != TABLES[name](bare)} == shown
     assert f"`{RATED}`: 80 of 82 audits." in SENTENCES["coverage"](kept)
-
-
-# what is said of retrained models
-
-
-@pytest.mark.parametrize(
-    ("toward", "told"),
-    [
-        (1.0, "So the training recipe closes the gap."),
-        (0.5, "So the training recipe closes 50 % of the gap."),
-        (0.0, "So the training recipe, in this shortened form, does not close the gap."),
-        (-0.4, "So the training recipe, in this shortened form, does not close the gap."),
-        (1.5, "That is past the paper's, by 0."),
-    ],
-)
-def test_the_verdict_on_the_recipe_follows_the_share_of_the_gap(bare: Kept, toward: float, told: str) -> None:
-    text = SENTENCES["experiments"](stepped(bare, toward))
-    assert told in text
-    verdicts = ("closes the gap", "% of the gap", "does not close the gap", "past the paper's", "hardly a gap")
-    assert sum(one in text for one in verdicts) == 1
-
-
-def test_without_a_gap_there_is_nothing_to_close(bare: Kept) -> None:
-    audits = [
-        {**row, "rs": paper_value("retrained", row["forget"])}
-        if (row["protocol"], row["method"], row["variant"]) == (COMPARED, "retrained", "released")
-        else row
-        for row in bare.audits
-    ]
-    assert "There is hardly a gap to close." in SENTENCES["experiments"](stepped(replace(bare, audits=audits), 0.0))
-
-
-def test_the_norm_of_the_rows_is_told_where_it_was_diagnosed(bare: Kept) -> None:
-    kept = stepped(bare, 0.5)
-    assert "median norm" not in SENTENCES["experiments"](kept)
-    assert native_kappa(kept, STEPS, THREE) is None
-    more = [
-        {**row, "protocol": STEPPED, "gain": 0.5}
-        for row in bare.diagnostics
-        if row["protocol"] == COMPARED and row["method"] == "retrained" and row["forget"] in THREE
-    ]
-    kept = replace(kept, diagnostics=[*kept.diagnostics, *more])
-    gains = [
-        row["gain"]
-        for row in bare.diagnostics
-        if (row["protocol"], row["method"], row["scale"]) == (COMPARED, "retrained", "canonical")
-        and row["forget"] in THREE
-    ]
-    norms = f"median norm of the retain rows {KAPPA / fmean(gains):.2f} in (a), {KAPPA / 0.5:.2f} in (c)"
-    assert norms in SENTENCES["experiments"](kept)
 
 
 # parts
@@ -270,7 +246,7 @@ def test_the_norm_of_the_rows_is_told_where_it_was_diagnosed(bare: Kept) -> None
 def test_a_part_of_the_classes_is_compared_as_a_part(bare: Kept) -> None:
     kept = stepped(bare, 0.5, forget=["0"], methods=["retrained", "scrub"], goals=36)
     told = SENTENCES["experiments"](kept)
-    assert "(b) has not been run. Of (c) 2 of 36 audits are there." in told
+    assert "(b) has not been run. Of (c) 2 of 36 audits are there. (d) has not been run." in told
     assert "over 2 methods and 2 models" in told
     assert "Spearman" not in told
     assert "Retrained models, classes 0: " in told
@@ -292,6 +268,13 @@ def test_the_methods_of_tiny_rates_are_compared_with_the_paper_and_each_other(ba
     alone = SENTENCES["experiments"](rated(bare, 0.5, methods=["random-label"]))
     assert "The other of the two is not there to compare." in alone
     assert "What rates of 1e-7" not in SENTENCES["experiments"](rated(bare, 0.5, methods=["scrub"]))
+
+
+def test_of_several_worlds_the_one_nearest_to_the_papers_training_is_told_of_tiny_rates(bare: Kept) -> None:
+    both = in_full(rated(bare, 0.5), 0.5)
+    assert "What rates of 1e-7 and 1e-8 leave, in (d)" in SENTENCES["experiments"](both)
+    lacking = in_full(rated(bare, 0.5), 0.5, methods=["retrained", "random-label"])
+    assert "What rates of 1e-7 and 1e-8 leave, in (b)" in SENTENCES["experiments"](lacking)
 
 
 def test_what_the_paper_prints_of_the_two_is_nearly_the_same(bare: Kept) -> None:

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from reproduction.build import COMPARED
-from reproduction.experiments import OWN, RATES, STEPS
-from reproduction.scales import at_every_scale, kappa_at, mean_models, retrained_models, rs_at, trained_otherwise
+from reproduction.experiments import FULL, OWN, RATES, STEPS, trained_otherwise
+from reproduction.scales import at_every_scale, kappa_at, mean_models, retrained_models, rs_at, swept_worlds
 from reproduction.sentences_scales import agreement_scales, norm
 from reproduction.stored import Kept
-from reproduction.tables_scales import agreement_scales_table, norm_table
-from reproduction_made import RATED, STEPPED, THREE, cells, paper_mean, paper_value
+from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table
+from reproduction_made import LONG, RATED, STEPPED, THREE, cells, paper_mean, paper_value
 from sfra.scale import KAPPA
 
 RISING = {1.0: 0.1, 2.0: 0.3, 4.0: 0.7}
@@ -211,7 +211,8 @@ def offset(
 
 def test_the_nearest_scale_is_that_of_the_smallest_mean_difference() -> None:
     kept = made(offset(COMPARED, FOUR, {1.0: -0.5, 2.0: -0.125, 4.0: 0.25}))
-    found, classes = at_every_scale(kept)
+    assert swept_worlds(kept) == [(OWN,)]
+    found, classes = at_every_scale(kept, (OWN,))
     assert [one.kappa for one in found] == [None, 1.0, 2.0, 4.0]
     assert [one.agreement.bias for one in found] == pytest.approx([0.3, -0.5, -0.125, 0.25])
     assert classes == dict.fromkeys(FOUR, THREE)
@@ -224,8 +225,10 @@ def test_the_nearest_scale_is_that_of_the_smallest_mean_difference() -> None:
     row = cells(agreement_scales_table(kept))["4.00"]
     assert (row["a_difference"], row["a_bias"], row["a_spearman"]) == ("0.25", "+0.25", "1.00")
     mean = paper_mean("retrained", THREE)
-    assert (row["retrained"], row["retrained_paper"]) == (f"{mean + 0.25:.2f}", f"{mean:.2f}")
+    assert (row["a_retrained"], row["retrained_paper"]) == (f"{mean + 0.25:.2f}", f"{mean:.2f}")
     assert "b_difference" not in row
+    assert full_scales_table(kept).rows == ()
+    assert told.endswith("does not predict it. (b) and (d) have not been run.")
 
 
 def test_methods_that_stay_off_are_named_and_an_end_of_the_sweep_too() -> None:
@@ -240,7 +243,8 @@ def test_with_the_papers_rates_both_are_compared_over_what_both_have() -> None:
     own = offset(COMPARED, FOUR, {1.0: -0.5, 2.0: -0.125, 4.0: 0.25, 8.0: 0.5})
     rates = offset(RATED, ["scrub"], {1.0: -0.5, 2.0: -0.375, 4.0: 0.0, 16.0: 0.5}, forget=["0", "3"])
     kept = made([*own, *rates])
-    found, classes = at_every_scale(kept)
+    assert swept_worlds(kept) == [(OWN, RATES)]
+    found, classes = at_every_scale(kept, (OWN, RATES))
     assert classes == {"retrained": THREE, "scrub": ["0", "3"], "delete": THREE}
     assert [(one.world, one.kappa) for one in found] == [(w, k) for w in (OWN, RATES) for k in (None, 1.0, 2.0, 4.0)]
     at_two = {one.world: one for one in found if one.kappa == 2.0}
@@ -253,7 +257,9 @@ def test_with_the_papers_rates_both_are_compared_over_what_both_have() -> None:
     assert "there: Retrained +0.25 and DELETE +0.25. The sweep ends there" in told
     assert "Each of these scales was chosen after seeing the paper's numbers" in told
     row = cells(agreement_scales_table(kept))["4.00"]
-    assert (row["a_bias"], row["b_bias"], row["retrained"]) == (
+    assert "(d) has not been run." in told
+    assert "b_retrained" not in row
+    assert (row["a_bias"], row["b_bias"], row["a_retrained"]) == (
         "+0.25",
         "+0.17",
         f"{paper_mean('retrained', THREE) + 0.25:.2f}",
@@ -263,4 +269,64 @@ def test_with_the_papers_rates_both_are_compared_over_what_both_have() -> None:
 def test_a_world_without_a_sweep_is_not_compared_and_takes_no_model_away() -> None:
     own = offset(COMPARED, FOUR, {1.0: -0.5, 2.0: -0.125})
     rates = [audit(RATED, "scrub", "0", 0.4), audit(RATED, "scrub", "0", 0.4, scale="canonical", kappa=KAPPA)]
-    assert at_every_scale(made([*own, *rates])) == at_every_scale(made(own))
+    assert swept_worlds(made([*own, *rates])) == [(OWN,)]
+    assert agreement_scales_table(made([*own, *rates])) == agreement_scales_table(made(own))
+
+
+# the training of the paper's code in full
+
+
+def three_worlds() -> Kept:
+    """(a) of five classes and (b) at three scales; (d) of class 0 and 3, whose references are its own."""
+    own = offset(COMPARED, FOUR, {1.0: -0.5, 2.0: -0.125, 4.0: 0.25}, forget=["0", "1", "2", "3", "7"])
+    rates = offset(RATED, ["scrub", "salun"], {1.0: -0.5, 2.0: -0.375, 4.0: 0.0}, forget=THREE)
+    full = offset(LONG, ["retrained", "scrub", "salun"], {1.0: -0.25, 2.0: 0.0625, 4.0: 0.5}, forget=["0", "3"])
+    return made([*own, *rates, *full])
+
+
+def test_the_full_training_stands_beside_ours_over_its_own_models_and_takes_none_from_the_rates() -> None:
+    kept = three_worlds()
+    assert swept_worlds(kept) == [(OWN, RATES), (OWN, FULL)]
+    without = replace(kept, audits=[row for row in kept.audits if row["protocol"] != LONG])
+    assert at_every_scale(kept, (OWN, RATES)) == at_every_scale(without, (OWN, RATES))
+    found, classes = at_every_scale(kept, (OWN, FULL))
+    assert classes == {"retrained": ["0", "3"], "scrub": ["0", "3"], "salun": ["0", "3"]}
+    assert [one.agreement.bias for one in found if one.world is OWN] == pytest.approx([0.3, -0.5, -0.125, 0.25])
+    assert [one.agreement.bias for one in found if one.world is FULL] == pytest.approx([0.3, -0.25, 0.0625, 0.5])
+    first, second, end = agreement_scales(kept).split("\n\n")
+    assert first.startswith(
+        "Over the 4 methods and 16 models that (a), (b) and the paper have, worst-case, at 3 scales"
+    )
+    assert second.startswith(
+        "Over the 3 methods and 6 models that (a), (d) and the paper have (classes 0 and 3), worst-case, at 3 scales: "
+        "(a) is nearest to the paper at κ = 2.00, with a mean absolute difference of 0.12"
+    )
+    assert (
+        "(d) is nearest to the paper at κ = 2.00, with a mean absolute difference of 0.06 (as released 0.30)" in second
+    )
+    assert end.startswith("Each of these scales was chosen after seeing the paper's numbers")
+    assert "not been run" not in end
+
+
+def test_the_table_of_the_full_training_shows_both_kinds_of_references() -> None:
+    table = full_scales_table(three_worlds())
+    row, mean = cells(table)["1.00"], paper_mean("retrained", ["0", "3"])
+    assert (row["a_bias"], row["d_bias"]) == ("−0.50", "−0.25")
+    shown = [float(row[f"{letter}_retrained"] or "nan") for letter in "ad"]
+    assert shown == pytest.approx([mean - 0.5, mean - 0.25], abs=0.00501)
+    assert row["retrained_paper"] == f"{mean:.2f}"
+    assert "over the 3 methods and 6 models that (a), (d) and the paper have" in table.notes[0]
+    assert "are those of (a)" not in table.notes[0]
+    assert "Retrained models of (b) are those of (a)." in agreement_scales_table(three_worlds()).notes[0]
+    assert agreement_scales_table(three_worlds()).label != table.label
+
+
+def test_references_of_two_trainings_are_each_read_at_their_own_norm() -> None:
+    kept = two_worlds(0.5)
+    more = [audit(LONG, "retrained", "0", 0.62)]
+    kept = replace(kept, audits=[*kept.audits, *more], diagnostics=[*kept.diagnostics, diagnosis(LONG, "0", 2**1.75)])
+    text = norm(kept)
+    assert "Scaled to the κ of (c), class by class, the models of (a) give 0.50." in text
+    assert "Scaled to the κ of (d), class by class, the models of (a) give 0.60." in text  # 0.3 + 0.75 · 0.4
+    row = cells(norm_table(kept))["0"]
+    assert (row["c_scaled"], row["d_kappa"], row["d"], row["d_scaled"]) == ("0.50", "3.36", "0.62", "0.60")

@@ -33,7 +33,7 @@ from reproduction.tables_models import (
     unlearned_table,
 )
 from reproduction.tables_rs import agreement_table, classes_beside_table, left_out_table, per_class_table, rs_table
-from reproduction.tables_scales import agreement_scales_table, norm_table
+from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table
 from sfra.errors import InputError
 from sfra.tables import Table, to_markdown
 
@@ -58,6 +58,7 @@ TABLES: Mapping[str, Callable[[Kept], Table]] = {
     "experiments-models": accuracies_table,
     "norm": norm_table,
     "agreement-scales": agreement_scales_table,
+    "agreement-scales-full": full_scales_table,
     "changes": changes_table,
     "proposals": proposals_table,
     "scores": scores_table,

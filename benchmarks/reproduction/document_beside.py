@@ -11,9 +11,17 @@ from reproduction.beside import class_names, side_of
 from reproduction.document import refresh
 from reproduction.draw import method_pairs
 from reproduction.sentences_summary import summary
+from reproduction.sentences_sweeps import every_scale
 from reproduction.stored import PUBLISHED, VERDICT, Kept
 from reproduction.tables_audit import control_table, scale_table, selection_table, verdict_table
-from reproduction.tables_beside import claims_beside_table, classes_table, delta_table, reset_table, rs_beside_table
+from reproduction.tables_beside import (
+    claims_beside_table,
+    classes_table,
+    delta_table,
+    every_scale_table,
+    reset_table,
+    rs_beside_table,
+)
 from reproduction.tables_models import (
     alignment_table,
     confidence_table,
@@ -62,6 +70,7 @@ def tables_of(other: Kept) -> Mapping[str, Callable[[Kept], Table]]:
         "selection": selection_table,
         "control": lambda kept: control_table(kept, class_names(kept)),
         "reset": reset_table,
+        "every-scale": every_scale_table,
         "controls": lambda kept: controls_table(kept, side),
         "alignment": lambda kept: alignment_table(kept, side),
         "confidence": lambda kept: confidence_table(kept, side),
@@ -83,6 +92,7 @@ def sentences_of(other: Kept) -> Mapping[str, Callable[[Kept], str]]:
         "selection": lambda kept: checks.selection(kept, other),
         "control": lambda kept: controls.control(kept, other),
         "reset": controls.reset,
+        "every-scale": lambda kept: every_scale(kept, f"![RS over scales]({folder(kept)}/sweep.svg)"),
         "controls": lambda kept: controls.controls(kept, other),
         "alignment": lambda kept: controls.alignment(kept, other),
         "figures": lambda kept: comparison_images(kept, other),

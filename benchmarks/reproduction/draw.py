@@ -8,6 +8,7 @@ from typing import Any
 
 from reproduction.beside import Reading, class_names, place_name
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, printed
+from reproduction.sweeps import sweep_rows
 from reproduction.tables_rs import scores
 from sfra.bench.protocol import load_protocol
 from sfra.report import export
@@ -40,7 +41,10 @@ def document_figures(kept: Kept) -> dict[str, Chart]:
 
 
 def beside_figures(kept: Kept, other: Kept) -> dict[str, Chart]:
-    """Draw mean RS of a group against another's in two readings, and RS of every model, as far as there are rows."""
+    """Draw mean RS of a group against another's in two readings, and RS of every model and over scales.
+
+    Each is drawn where there are rows for it.
+    """
     readings = {"comparison": PUBLISHED, "comparison-canonical": VERDICT}
     found = {name: pairs for name, reading in readings.items() if (pairs := method_pairs(kept, other, reading))}
     drawn = {
@@ -54,6 +58,10 @@ def beside_figures(kept: Kept, other: Kept) -> dict[str, Chart]:
     if kept.main(*VERDICT):
         scale, rule = VERDICT
         drawn["heatmap"] = heatmap_figure(main_rows(kept), "rs", scale=scale, rule=rule, names=class_names(kept))
+    swept = sweep_rows(kept)
+    if swept:
+        subtitle = f"{where(kept)}. Rule source-free."
+        drawn["sweep"] = sweep_figure(swept, canonical=KAPPA, subtitle=subtitle, names=class_names(kept))
     return drawn
 
 

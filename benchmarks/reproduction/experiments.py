@@ -1,4 +1,4 @@
-"""The same audits in other worlds: other learning rates, another training schedule; what each changes."""
+"""The same audits in other worlds: other learning rates, other training schedules; what each changes."""
 
 from __future__ import annotations
 
@@ -26,8 +26,10 @@ class World:
 
 OWN = World(letter="a", ending="", what="our schedule and rates")
 RATES = World(letter="b", ending="-published", what="our schedule, the paper's rates")
-STEPS = World(letter="c", ending="-steps", what="a step schedule, the paper's rates")
-WORLDS = (OWN, RATES, STEPS)
+STEPS = World(letter="c", ending="-steps", what="a step schedule, shortened, the paper's rates")
+FULL = World(letter="d", ending="-long-steps", what="the schedule of the paper's code in full, the paper's rates")
+WORLDS = (OWN, RATES, STEPS, FULL)
+OTHERS = WORLDS[1:]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,14 +39,43 @@ class Step:
     what: str
     before: tuple[World, tuple[str, str]]
     after: tuple[World, tuple[str, str]]
+    told: str | None = None
+    """How a sentence of its own begins, where it has one."""
 
 
 STEPS_TAKEN = (
     Step(what="reading the last epoch", before=(OWN, PUBLISHED), after=(OWN, ("native", "source-free"))),
     Step(what="canonical scale", before=(OWN, PUBLISHED), after=(OWN, ("canonical", "worst-case"))),
-    Step(what="the paper's rates, (a) to (b)", before=(OWN, PUBLISHED), after=(RATES, PUBLISHED)),
-    Step(what="a step schedule, (b) to (c)", before=(RATES, PUBLISHED), after=(STEPS, PUBLISHED)),
-    Step(what="rates and schedule, (a) to (c)", before=(OWN, PUBLISHED), after=(STEPS, PUBLISHED)),
+    Step(
+        what="the paper's rates, (a) to (b)",
+        before=(OWN, PUBLISHED),
+        after=(RATES, PUBLISHED),
+        told="The rates, (b) for (a)",
+    ),
+    Step(
+        what="a step schedule, (b) to (c)",
+        before=(RATES, PUBLISHED),
+        after=(STEPS, PUBLISHED),
+        told="The schedule alone, (c) for (b)",
+    ),
+    Step(
+        what="rates and schedule, (a) to (c)",
+        before=(OWN, PUBLISHED),
+        after=(STEPS, PUBLISHED),
+        told="Rates and schedule, (c) for (a)",
+    ),
+    Step(
+        what="the full schedule, (c) to (d)",
+        before=(STEPS, PUBLISHED),
+        after=(FULL, PUBLISHED),
+        told="The schedule in full, (d) for (c)",
+    ),
+    Step(
+        what="rates and full schedule, (a) to (d)",
+        before=(OWN, PUBLISHED),
+        after=(FULL, PUBLISHED),
+        told="Rates and full schedule, (d) for (a)",
+    ),
 )
 
 
@@ -92,6 +123,12 @@ def same_models(kept: Kept, world: World) -> tuple[str, ...]:
 def there(kept: Kept) -> tuple[World, ...]:
     """List the worlds with audits."""
     return tuple(world for world in WORLDS if values(kept, world))
+
+
+def trained_otherwise(kept: Kept) -> tuple[World, ...]:
+    """List the worlds with retrained models of their own."""
+    found = [world for world in OTHERS if "retrained" in values(kept, world)]
+    return tuple(world for world in found if "retrained" not in same_models(kept, world))
 
 
 def progress(kept: Kept, world: World) -> tuple[int, int]:

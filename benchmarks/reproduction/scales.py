@@ -9,7 +9,7 @@ from itertools import pairwise
 from statistics import fmean, harmonic_mean
 
 from reproduction.agreement import Agreement, ByClass, Scores, agree, averages
-from reproduction.experiments import OWN, RATES, WORLDS, World, classes_of, native_kappa, same_models, values
+from reproduction.experiments import FULL, OWN, RATES, World, classes_of, native_kappa, trained_otherwise, values
 from reproduction.stored import PUBLISHED, Kept, printed
 from sfra.scale import KAPPA
 
@@ -95,12 +95,6 @@ class Retrained:
         return kappa_at(self.curve, self.paper)
 
 
-def trained_otherwise(kept: Kept) -> tuple[World, ...]:
-    """List the worlds with retrained models of their own."""
-    others = [world for world in WORLDS if "retrained" in values(kept, world) and world is not OWN]
-    return tuple(world for world in others if "retrained" not in same_models(kept, world))
-
-
 def retrained_models(kept: Kept) -> list[Retrained]:
     """Read the retrained models of each class that (a) has over a sweep and the paper has too."""
     paper, curves = printed("sfra", "rs")["retrained"], curves_of(kept, OWN, "retrained")
@@ -170,14 +164,24 @@ class Scaled:
         return [m for m in self.rs if abs(self.rs[m] - self.paper[m]) > by]
 
 
-def at_every_scale(kept: Kept) -> tuple[list[Scaled], dict[str, list[str]]]:
-    """Compare (a), and (b) where it has a sweep, with the paper at every scale, worst-case.
+def swept_worlds(kept: Kept) -> list[tuple[World, ...]]:
+    """List what is compared at every scale: (a) with (b), and (a) with (d), each as far as it has a sweep.
+
+    (d) has fewer forget classes, so it stands beside (a) over its own ones and takes none away from (b).
+    """
+    swept = [world for world in (OWN, RATES, FULL) if set(scale_names(kept, world)) - {KAPPA}]
+    parts = [(OWN, RATES), *([(OWN, FULL)] if FULL in swept else [])]
+    return [found for part in parts if (found := tuple(world for world in part if world in swept))]
+
+
+def at_every_scale(kept: Kept, worlds: Sequence[World]) -> tuple[list[Scaled], dict[str, list[str]]]:
+    """Compare worlds with a sweep with the paper at every scale, worst-case.
 
     Returns:
         The comparisons, world by world, as released first and then by κ; and the classes of each method that they
-        are over: those that the paper and every world have at every scale.
+        are over: those that the paper and every one of the worlds have at every scale.
     """
-    paper, sides = printed("sfra", "rs"), _sides(kept)
+    paper, sides = printed("sfra", "rs"), _sides(kept, worlds)
     everywhere = [m for m in paper if sides and all(side.get(m) for side in sides.values())]
     classes = classes_of([paper, *sides.values()], everywhere)
     theirs = averages(paper, classes)
@@ -188,13 +192,12 @@ def at_every_scale(kept: Kept) -> tuple[list[Scaled], dict[str, list[str]]]:
     return (made if classes else []), classes
 
 
-def _sides(kept: Kept) -> dict[tuple[World, float | None], ByClass]:
-    """Arrange RS of the worlds with a sweep, as released and at the scales that they share."""
-    names = {world: scale_names(kept, world) for world in (OWN, RATES)}
-    swept = {world: some for world, some in names.items() if set(some) - {KAPPA}}
+def _sides(kept: Kept, worlds: Sequence[World]) -> dict[tuple[World, float | None], ByClass]:
+    """Arrange RS of worlds, as released and at the scales that they share."""
+    names = {world: scale_names(kept, world) for world in worlds}
     sides: dict[tuple[World, float | None], ByClass] = {}
-    for world, some in swept.items():
+    for world, some in names.items():
         sides[world, None] = values(kept, world, PUBLISHED)
-        for kappa in (one for one in some if all(one in other for other in swept.values())):
+        for kappa in (one for one in some if all(one in other for other in names.values())):
             sides[world, kappa] = values(kept, world, (some[kappa], "worst-case"))
     return sides

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from reproduction import sentences_paper as paper
@@ -33,13 +34,13 @@ READINGS = {PUBLISHED: "in the paper's reading", VERDICT: "at canonical scale wi
 
 
 def coverage(kept: Kept) -> str:
-    """Say what was computed, and which forget classes are complete."""
-    protocol = load_protocol(kept.group)
+    """Say what was computed of the group's own protocol, and which forget classes are complete."""
+    protocol, run = load_protocol(kept.group), paper.coverage(replace(kept, coverage=own(kept.coverage, kept)))
     wanted = len(protocol.seeds) * (len(protocol.methods) + len(protocol.controls))
     counts = Counter(row["forget"] for row in kept.main(*VERDICT))
     classes = ["+".join(map(str, forget)) for forget in protocol.forget]
     if all(counts[one] == wanted for one in classes):
-        return f"{paper.coverage(kept)}\n\nAll {wanted} models of each forget class are audited: {joined(classes)}."
+        return f"{run}\n\nAll {wanted} models of each forget class are audited: {joined(classes)}."
     some = {
         "all models are audited of": [one for one in classes if counts[one] == wanted],
         "some of": [f"{one} ({counts[one]} of {wanted})" for one in classes if 0 < counts[one] < wanted],
@@ -47,7 +48,7 @@ def coverage(kept: Kept) -> str:
     }
     told = "; ".join(f"{what} {joined(labels)}" for what, labels in some.items() if labels)
     return (
-        f"{paper.coverage(kept)}\n\n*The rows are incomplete.* By forget class: {told}. Means below are over the "
+        f"{run}\n\n*The rows are incomplete.* By forget class: {told}. Means below are over the "
         "classes that a method has, so methods may be compared over different ones."
     )
 

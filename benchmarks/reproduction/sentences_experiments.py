@@ -1,4 +1,4 @@
-"""Sentences about what other rates and another schedule change; they say what the rows say, whichever are there."""
+"""Sentences about what other rates and other schedules change; they say what the rows say, whichever are there."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from reproduction.agreement import ByClass, agree, averages
 from reproduction.experiments import (
+    FULL,
+    OTHERS,
     OWN,
     RATES,
     STEPS,
@@ -18,11 +20,13 @@ from reproduction.experiments import (
     pra_values,
     progress,
     there,
+    trained_otherwise,
     values,
 )
 from reproduction.sentences_rates import barely
 from reproduction.simple import joined, listed, percent, score
 from reproduction.stored import VERDICT, Kept, printed
+from sfra import recipes
 from sfra.bench.protocol import load_protocol
 
 NEARER = 0.05
@@ -37,18 +41,26 @@ EXPLAINED, PART = 0.8, 0.2
 
 def experiments(kept: Kept) -> str:
     """Say which experiments ask where the difference comes from, and what they found."""
-    asked = (
-        "Two experiments ask whether it is the recipe. "
+    if there(kept) == (OWN,):
+        return f"{_asked(kept)} None of them has been run."
+    parts = (_agreements, _steps, _references, barely, _pra)
+    lines = [line for part in parts for line in part(kept)]
+    return "\n".join([f"{_asked(kept)} {_how_much(kept)}", "", *(f"- {line}" for line in lines)])
+
+
+def _asked(kept: Kept) -> str:
+    """Say what the experiments change."""
+    short, full = (_epochs(kept, world) for world in (STEPS, FULL))
+    return (
+        "Three experiments ask whether it is the recipe. "
         f"(b), `{kept.group}{RATES.ending}`: the same networks, unlearned at the paper's rates. "
-        f"(c), `{kept.group}{STEPS.ending}`: original, references and methods with a step schedule, shorter than the "
-        f"paper's, and with its rates, for classes {joined(_of_protocol(kept, STEPS))}. What is above is (a)."
+        f"(c), `{kept.group}{STEPS.ending}`: original, references and methods with a step schedule of {short} epochs, "
+        f"and with the paper's rates, for classes {joined(_of_protocol(kept, STEPS))}. "
+        f"(d), `{kept.group}{FULL.ending}`: the training of the paper's code in full, {full} epochs with a tenth of "
+        f"the rate every 40, and its rates, for classes {joined(_of_protocol(kept, FULL))}; (c) is a shortened (d), "
+        "with fewer epochs of DELETE and steps of Learn to Unlearn too. (c) and (d) also train without Nesterov "
+        "momentum, as the paper's code does; (b) and what is above, (a), train with it."
     )
-    worlds = [world for world in there(kept) if world is not OWN]
-    if not worlds:
-        return f"{asked} Neither has been run."
-    parts = (_agreements, _rates, _schedule, _references, barely, _pra)
-    lines = [line for line in (part(kept) for part in parts) if line]
-    return "\n".join([f"{asked} {_how_much(kept)}", "", *(f"- {line}" for line in lines)])
 
 
 def changes(kept: Kept) -> str:
@@ -60,40 +72,35 @@ def changes(kept: Kept) -> str:
     near = f"What brings ours nearest to the paper's: {best} (mean absolute difference down by {score(gains[best])})."
     if gains[best] < LEAST:
         near = f"None of them brings the mean absolute difference from the paper's down by {LEAST}."
-    missing = [f"({world.letter})" for world in (RATES, STEPS) if world not in there(kept)]
-    left = f" What {' and '.join(missing)} would change is not known yet." if missing else ""
+    missing = [f"({world.letter})" for world in OTHERS if world not in there(kept)]
+    left = f" What {joined(missing)} would change is not known yet." if missing else ""
     return f"Mean RS of a method moves, on average, by: {told}. {near}{left}"
 
 
-def _agreements(kept: Kept) -> str | None:
+def _agreements(kept: Kept) -> list[str]:
     """Compare every world with the paper, over the methods and classes that all have."""
     paper = printed("sfra", "rs")
     sides = {world.letter: values(kept, world) for world in there(kept)}
     classes = classes_of([paper, *sides.values()], _everywhere(paper, sides))
     if not classes:
-        return None
+        return []
     theirs = averages(paper, classes)
     told = []
     for letter, side in sides.items():
         found = agree(averages(side, classes), theirs)
         rank = "" if found.spearman is None else f", Spearman {score(found.spearman)}"
         told.append(f"({letter}) {score(found.difference)}{rank}")
-    return f"Mean absolute difference from the paper's RS, over {counted(classes)} that all have: {'; '.join(told)}."
+    return [f"Mean absolute difference from the paper's RS, over {counted(classes)} that all have: {'; '.join(told)}."]
 
 
-def _rates(kept: Kept) -> str | None:
-    found = change(kept, STEPS_TAKEN[2])
-    return None if found is None else f"The rates, (b) for (a): {_moved(found)}"
-
-
-def _schedule(kept: Kept) -> str | None:
-    alone, both = (change(kept, step) for step in STEPS_TAKEN[3:])
-    told = []
-    if alone is not None:
-        told.append(f"The schedule alone, (c) for (b): {_moved(alone)}")
-    if both is not None:
-        told.append(f"Rates and schedule, (c) for (a): {_moved(both)}")
-    return " ".join(told) or None
+def _steps(kept: Kept) -> list[str]:
+    """Say what each change does, those that lead to the same world in one line."""
+    lines: dict[World, list[str]] = {}
+    for step in (one for one in STEPS_TAKEN if one.told is not None):
+        found = change(kept, step)
+        if found is not None:
+            lines.setdefault(step.after[0], []).append(f"{step.told}: {_moved(found)}")
+    return [" ".join(some) for some in lines.values()]
 
 
 def _moved(found: Change) -> str:
@@ -109,64 +116,68 @@ def _moved(found: Change) -> str:
     )
 
 
-def _references(kept: Kept) -> str | None:
-    """Say what the schedule does to retrained models, and whether that is what sets ours apart from the paper's."""
-    sides = [printed("sfra", "rs"), values(kept, OWN), values(kept, STEPS)]
-    if "retrained" not in sides[2]:
-        return None
+def _references(kept: Kept) -> list[str]:
+    return [_reference(kept, world) for world in trained_otherwise(kept)]
+
+
+def _reference(kept: Kept, world: World) -> str:
+    """Say what a training does to retrained models, and whether that is what sets ours apart from the paper's."""
+    sides, letter = [printed("sfra", "rs"), values(kept, OWN), values(kept, world)], f"({world.letter})"
     classes = classes_of(sides, ["retrained"])
-    paper, own, steps = (averages(side, classes)["retrained"] for side in sides)
-    most = max(values(kept, STEPS, VERDICT)["retrained"].values())
+    paper, own, other = (averages(side, classes)["retrained"] for side in sides)
+    quiet = values(kept, world, VERDICT).get("retrained", {})
+    canonical = f" At canonical scale, source-free, none of {letter} gives more than {score(max(quiet.values()))}."
     return (
-        f"Retrained models, classes {joined(classes['retrained'])}: {score(own)} in (a), {score(steps)} in (c), "
-        f"{score(paper)} in the paper{_kappas(kept, classes['retrained'])}. {_verdict(own, steps, paper)} At canonical "
-        f"scale, source-free, none of (c) gives more than {score(most)}."
+        f"Retrained models, classes {joined(classes['retrained'])}: {score(own)} in (a), {score(other)} in {letter}, "
+        f"{score(paper)} in the paper{_kappas(kept, world, classes['retrained'])}. "
+        f"{_verdict(own, other, paper, world)}{canonical if quiet else ''}"
     )
 
 
-def _verdict(own: float, steps: float, paper: float) -> str:
-    """Say which share of the gap between ours and the paper's the schedule closes."""
+def _verdict(own: float, other: float, paper: float, world: World) -> str:
+    """Say which share of the gap between ours and the paper's a training closes."""
     if abs(paper - own) < NEARER:
         return "There is hardly a gap to close."
-    share = (steps - own) / (paper - own)
+    share, training = (other - own) / (paper - own), f"So the training of ({world.letter})"
     if share > 2 - EXPLAINED:
-        return f"That is past the paper's, by {score(abs(steps - paper))}."
+        return f"That is past the paper's, by {score(abs(other - paper))}."
     if share >= EXPLAINED:
-        return "So the training recipe closes the gap."
+        return f"{training} closes the gap."
     if share > PART:
-        return f"So the training recipe closes {percent(share, 0)} % of the gap."
-    return "So the training recipe, in this shortened form, does not close the gap."
+        return f"{training} closes {percent(share, 0)} % of the gap."
+    form = ", a shortened form of the paper's," if world is STEPS else ", the paper's,"
+    return f"{training}{form} does not close the gap."
 
 
-def _kappas(kept: Kept, classes: Sequence[str]) -> str:
-    own, steps = (native_kappa(kept, world, classes) for world in (OWN, STEPS))
-    if own is None or steps is None:
+def _kappas(kept: Kept, world: World, classes: Sequence[str]) -> str:
+    own, other = (native_kappa(kept, one, classes) for one in (OWN, world))
+    if own is None or other is None:
         return ""
-    return f"; median norm of the retain rows {score(own)} in (a), {score(steps)} in (c)"
+    return f"; median norm of the retain rows {score(own)} in (a), {score(other)} in ({world.letter})"
 
 
-def _pra(kept: Kept) -> str | None:
+def _pra(kept: Kept) -> list[str]:
     """Say how far PRA agrees, which has neither a scale nor an epoch to choose."""
     paper, worlds = printed("pra", "rs"), there(kept)
     sides = {world.letter: pra_values(kept, world) for world in worlds}
     sides = {letter: side for letter, side in sides.items() if side}
     if len(sides) < 2:
-        return None
+        return []
     classes = classes_of([paper, *sides.values()], _everywhere(paper, sides))
     if not classes:
-        return None
+        return []
     theirs = averages(paper, classes)
     told = {letter: agree(averages(side, classes), theirs) for letter, side in sides.items()}
     apart = ", ".join(f"{score(one.difference)} in ({letter})" for letter, one in told.items())
-    return (
+    return [
         f"PRA, which has no scale and no epoch to choose: over {counted(classes)} it differs from the paper's by "
         f"{apart}."
-    )
+    ]
 
 
 def _how_much(kept: Kept) -> str:
     told = []
-    for world in (RATES, STEPS):
+    for world in OTHERS:
         if world not in there(kept):
             told.append(f"({world.letter}) has not been run.")
             continue
@@ -202,3 +213,9 @@ def _gain(found: Change) -> float:
 
 def _of_protocol(kept: Kept, world: World) -> list[str]:
     return ["+".join(map(str, one)) for one in load_protocol(f"{kept.group}{world.ending}").forget]
+
+
+def _epochs(kept: Kept, world: World) -> int:
+    recipe = load_protocol(f"{kept.group}{world.ending}").recipe
+    assert recipe is not None
+    return int(recipes.load(recipe).training["epochs"])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from reproduction.experiments import OWN, World
+from reproduction.experiments import FULL, OWN, RATES, World, there, trained_otherwise
 from reproduction.scales import (
     Reading,
     Retrained,
@@ -13,7 +13,7 @@ from reproduction.scales import (
     at_every_scale,
     mean_models,
     retrained_models,
-    trained_otherwise,
+    swept_worlds,
 )
 from reproduction.sentences_experiments import EXPLAINED, NEARER, PART, counted
 from reproduction.simple import joined, percent, score, signed
@@ -40,17 +40,27 @@ def norm(kept: Kept) -> str:
 
 def agreement_scales(kept: Kept) -> str:
     """Say at which scale each world is nearest to the paper, what stays off there, and what that is worth."""
-    found, classes = at_every_scale(kept)
-    if not found:
+    parts = [part for part in (_compared(kept, worlds) for worlds in swept_worlds(kept)) if part]
+    if not parts:
         return "No model was audited over a sweep of scales."
-    sweeps = [[one for one in found if one.world is world] for world in dict.fromkeys(one.world for one in found)]
-    sides = f"{joined([*(f'({some[0].world.letter})' for some in sweeps), 'the paper'])} have"
-    told = " ".join(_nearest(some) for some in sweeps)
-    which = "Each of these scales was" if len(sweeps) > 1 else "This scale was"
-    return (
-        f"Over the {counted(classes)} that {sides}, worst-case, at {len(sweeps[0]) - 1} scales: {told} {which} chosen "
-        "after seeing the paper's numbers: it locates the difference, and does not predict it."
-    )
+    which = "Each of these scales was" if "".join(parts).count("is nearest to") > 1 else "This scale was"
+    lacking = [f"({world.letter})" for world in (RATES, FULL) if world not in there(kept)]
+    left = f" {joined(lacking)} {'has' if len(lacking) == 1 else 'have'} not been run." if lacking else ""
+    end = f"{which} chosen after seeing the paper's numbers: it locates the difference, and does not predict it.{left}"
+    return "\n\n".join([*parts[:-1], f"{parts[-1]} {end}"] if len(parts) == 1 else [*parts, end])
+
+
+def _compared(kept: Kept, worlds: Sequence[World]) -> str:
+    """Say at which scale each of some worlds is nearest, over the models that they have in common."""
+    found, classes = at_every_scale(kept, worlds)
+    if not found:
+        return ""
+    sweeps = [[one for one in found if one.world is world] for world in worlds]
+    sides = f"{joined([*(f'({world.letter})' for world in worlds), 'the paper'])} have"
+    some = {forget for forgets in classes.values() for forget in forgets}
+    few = f" ({_classes(sorted(some, key=int))})" if FULL in worlds else ""
+    told = " ".join(_nearest(sweep) for sweep in sweeps)
+    return f"Over the {counted(classes)} that {sides}{few}, worst-case, at {len(sweeps[0]) - 1} scales: {told}"
 
 
 def _elsewhere(models: Sequence[Retrained], world: World) -> str:

@@ -20,7 +20,7 @@ def experiments_table(kept: Kept) -> Table:
     classes, every = classes_of(list(sides.values())), {m: list(some) for m, some in sides["paper"].items()}
     common = {name: averages(side, classes) for name, side in sides.items()}
     canonical = {name: averages(side, classes) for name, side in verdict.items()}
-    whole = {name: averages(side, every) for name, side in sides.items() if name != "c"}
+    whole = {name: some for name, side in sides.items() if (some := averages(side, every))}
     rows = [
         (
             method_name(method),
@@ -31,9 +31,12 @@ def experiments_table(kept: Kept) -> Table:
         if len(worlds) > 1
     ]
     columns = {"method": "Method", "classes": "Classes"} | {name: _heading(name) for name in common}
-    columns |= {f"{name}_canonical": f"{_heading(name)}, canonical, source-free" for name in canonical}
+    columns |= {f"{name}_canonical": f"{_heading(name)}, canonical" for name in canonical}
     columns |= {f"{name}_all": f"{_heading(name)}, all classes" for name in whole}
-    notes = (f"{LEGEND}. Native scale, worst-case, unless said otherwise; over the classes that all have.",)
+    notes = (
+        f"{LEGEND}. Native scale, worst-case; canonical: with the source-free rule. Over the classes that all have, "
+        "unless it says all classes.",
+    )
     return simple_table("experiments", "Mean RS with other recipes", columns, rows, notes if rows else _NOTHING)
 
 

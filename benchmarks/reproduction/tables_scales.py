@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reproduction.experiments import OWN, World
-from reproduction.scales import Retrained, Scaled, at_every_scale, mean_models, retrained_models, trained_otherwise
+from reproduction.experiments import FULL, OWN, World, trained_otherwise
+from reproduction.scales import Retrained, Scaled, at_every_scale, mean_models, retrained_models, swept_worlds
 from reproduction.simple import Text, joined, score, signed, simple_table
 from reproduction.stored import Kept
 from reproduction.tables_rs import correlation
@@ -65,27 +65,41 @@ def _range(models: Sequence[Retrained]) -> str:
 
 
 def agreement_scales_table(kept: Kept) -> Table:
-    """Show how far mean RS agrees with the paper's at every scale, in every world with a sweep."""
-    found, classes = at_every_scale(kept)
-    letters = list(dict.fromkeys(one.world.letter for one in found))
-    rows = [
-        _scale_row([one for one in found if one.kappa == kappa]) for kappa in dict.fromkeys(one.kappa for one in found)
-    ]
+    """Show how far mean RS agrees with the paper's at every scale, in (a) and, where it has a sweep, in (b)."""
+    worlds = next((some for some in swept_worlds(kept) if FULL not in some), ())
+    return _scales_table(kept, worlds, "agreement-scales", "Agreement with the paper at every scale")
+
+
+def full_scales_table(kept: Kept) -> Table:
+    """Show the same of (a) and (d), over the models of (d); nothing where (d) has no sweep."""
+    worlds = next((some for some in swept_worlds(kept) if FULL in some), ())
+    title = "Agreement with the paper at every scale, the training of its code in full"
+    return _scales_table(kept, worlds, "agreement-scales-full", title)
+
+
+def _scales_table(kept: Kept, worlds: Sequence[World], label: str, title: str) -> Table:
+    found, classes = at_every_scale(kept, worlds)
+    letters, own = [world.letter for world in worlds], [OWN, *trained_otherwise(kept)]
+    scales = dict.fromkeys(one.kappa for one in found)
+    rows = [_scale_row([one for one in found if one.kappa == kappa], own) for kappa in scales]
     columns = {"kappa": "κ"}
     for letter in letters:
         columns |= {f"{letter}_difference": f"({letter}): mean |difference|", f"{letter}_bias": "mean difference"}
         columns |= {f"{letter}_spearman": "Spearman"}
-    columns |= {"retrained": "Retrained", "retrained_paper": "Retrained, paper"}
+    columns |= {f"{world.letter}_retrained": f"Retrained ({world.letter})" for world in worlds if world in own}
+    columns |= {"retrained_paper": "Retrained, paper"}
+    same = [f"({world.letter})" for world in worlds if world not in own]
     notes = (
         f"Mean RS, worst-case, over the {len(classes)} methods and {sum(map(len, classes.values()))} models that "
         f"{joined([*(f'({letter})' for letter in letters), 'the paper'])} have; differences are ours minus the paper's."
-        f"{' Retrained models are the same in both.' if len(letters) > 1 else ''}",
+        f"{f' Retrained models of {joined(same)} are those of (a).' if same else ''}",
     )
-    return simple_table("agreement-scales", "Agreement with the paper at every scale", columns, rows, notes)
+    return simple_table(label, title, columns, rows, notes)
 
 
-def _scale_row(some: Sequence[Scaled]) -> tuple[Text, ...]:
+def _scale_row(some: Sequence[Scaled], own: Sequence[World]) -> tuple[Text, ...]:
     cells: list[Text] = ["native" if some[0].kappa is None else score(some[0].kappa)]
     for found in (one.agreement for one in some):
         cells += [score(found.difference), signed(found.bias), correlation(found.spearman)]
-    return *cells, score(some[0].rs.get("retrained")), score(some[0].paper.get("retrained"))
+    cells += [score(one.rs.get("retrained")) for one in some if one.world in own]
+    return *cells, score(some[0].paper.get("retrained"))
