@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -126,7 +127,7 @@ def score_axis(**more: Any) -> Any:
 
 def data(rows: Sequence[Mapping[str, Any]]) -> Any:
     """Put rows into the figure itself: no file, no address, no limit."""
-    return altair().InlineData(values=[dict(row) for row in rows])
+    return _shared_data()(values=[dict(row) for row in rows])
 
 
 def finish(chart: Any, style: Style, *, title: str, subtitle: str | Sequence[str] = (), description: str) -> Chart:
@@ -135,11 +136,10 @@ def finish(chart: Any, style: Style, *, title: str, subtitle: str | Sequence[str
     lines = [subtitle] if isinstance(subtitle, str) else list(subtitle)
     broken = [part for line in lines for part in wrap(line, 72 if style.size == "column" else 100)]
     heading = alt.TitleParams(text=title, subtitle=broken)
-    finished: Chart = (
-        chart.properties(title=heading, description=description, background=colours.background, padding=8)
-        .configure(font=FONT)
-        .configure_view(stroke=None)
-        .configure_title(
+    look = alt.Config(  # at once: every change of a chart copies the whole chart
+        font=FONT,
+        view=alt.ViewConfig(stroke=None),
+        title=alt.TitleConfig(
             anchor="start",
             frame="bounds",
             color=colours.ink,
@@ -148,8 +148,8 @@ def finish(chart: Any, style: Style, *, title: str, subtitle: str | Sequence[str
             subtitleColor=colours.muted,
             subtitleFontSize=size,
             subtitlePadding=4,
-        )
-        .configure_axis(
+        ),
+        axis=alt.AxisConfig(
             labelColor=colours.ink,
             titleColor=colours.ink,
             labelFontSize=size,
@@ -162,8 +162,8 @@ def finish(chart: Any, style: Style, *, title: str, subtitle: str | Sequence[str
             titlePadding=6,
             labelFlush=False,
             labelPadding=5,
-        )
-        .configure_legend(
+        ),
+        legend=alt.LegendConfig(
             labelColor=colours.ink,
             titleColor=colours.ink,
             labelFontSize=size,
@@ -172,10 +172,19 @@ def finish(chart: Any, style: Style, *, title: str, subtitle: str | Sequence[str
             title=None,
             symbolSize=70,
             labelLimit=0,
-        )
-        .configure_header(labelColor=colours.ink, titleColor=colours.ink, labelFontSize=size)
+        ),
+        header=alt.HeaderConfig(labelColor=colours.ink, titleColor=colours.ink, labelFontSize=size),
+    )
+    finished: Chart = chart.properties(
+        title=heading, description=description, background=colours.background, padding=8, config=look
     )
     return finished
+
+
+@cache
+def _shared_data() -> Any:
+    """Make a kind of data that all copies of a chart have in common: Altair copies a chart at every turn."""
+    return type("SharedData", (altair().InlineData,), {"__deepcopy__": lambda rows, memo: rows})
 
 
 def _package(name: str) -> Any:
