@@ -1,23 +1,32 @@
 """Instrument the package: every jaxtyping shape in a signature is checked while the tests run."""
 
+import os
 import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from jaxtyping import install_import_hook
 
+from instrument import install
 from made_once import made_once
 
-install_import_hook("sfra", "beartype.beartype")
+install("sfra")
+if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:  # they share the cores
+    os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
 
 
 @pytest.fixture(scope="session")
-def demo_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What the demonstration leaves behind; it takes a minute."""
-    from sfra.demo.story import run_demo
+def demo_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The demonstration and its models; it takes a minute."""
+    from demo_made import make_demo
 
-    return made_once(tmp_path_factory, "demo", run_demo)
+    return made_once(tmp_path_factory, "demo", make_demo)
+
+
+@pytest.fixture(scope="session")
+def demo_folder(demo_made: Path) -> Path:
+    """What the demonstration leaves behind."""
+    return demo_made / "out"
 
 
 @pytest.fixture

@@ -204,7 +204,7 @@ def test_a_method_that_misbehaves_is_reported_and_the_rest_goes_on(
 ) -> None:
     """The other methods of the grid are done: it is the same store, and only what the new method needs is computed."""
     fields = {name: getattr(PROTOCOL, name) for name in Protocol.__dataclass_fields__}
-    limits = {"default": 300, "unlearn": 300 if reason != "time-limit" else 20}
+    limits = {"default": 300, "unlearn": 300 if reason != "time-limit" else 2}
     mixed = Protocol(**{**fields, "methods": (method, "retrained", "delete"), "forget": ((3,),), "limits": limits})
     summary = run_protocol(mixed, store)
     assert [failure.reason for failure in summary.failed] == [reason]
