@@ -113,10 +113,12 @@ def test_what_is_said_of_the_recipes_is_in_the_recipes(bare: Kept) -> None:
     trained = {name: recipes.load(str(load_protocol(name).recipe)) for name in (COMPARED, RATED, STEPPED, LONG)}
     nesterov = {name: bool(recipe.training.get("nesterov")) for name, recipe in trained.items()}
     assert nesterov == {COMPARED: True, RATED: True, STEPPED: False, LONG: False}
-    assert "(c) and (d) also train without Nesterov momentum, as the paper's code does; (b) and what is above" in told
+    assert "(c) and (d) also train without Nesterov momentum; (b) and what is above, (a), train with it." in told
     full = trained[LONG].training
     assert [round(share * full["epochs"], 6) for share in full["milestones"]] == [40, 80, 120]
     assert (full["factor"], full["batch_size"]) == (0.1, 128)
+    assert (len(trained[STEPPED].training["milestones"]), len(full["milestones"])) == (2, 3)
+    assert "(c) is a shortened (d), with two drops of the rate instead of three, fewer epochs of DELETE and" in told
     assert f"in full, {full['epochs']} epochs with a tenth of the rate every 40, and its rates" in told
     assert f"a step schedule of {trained[STEPPED].training['epochs']} epochs, and with the paper's rates" in told
     for name in (RATED, STEPPED, LONG):
@@ -212,7 +214,14 @@ def test_each_change_is_measured_over_what_both_sides_have(bare: Kept) -> None:
     assert mine["retrained_paper"] == f"{paper['retrained']:.2f}"
     assert found["the paper's rates, (a) to (b)"]["models"] == "100"
     told = SENTENCES["changes"](kept)
-    assert "What brings ours nearest to the paper's: rates and schedule, (a) to (c)" in told
+    start = "Three of them bring the mean absolute difference from the paper's down by 0.01 or more: "
+    assert f"{start}rates and schedule, (a) to (c), from 0." in told
+    ends = [fmean(abs(side[m] - paper[m]) for m in methods) for side in (rates, steps)]
+    rank = "stays at {}" if f"{rho[0]:.2f}" == f"{rho[1]:.2f}" else "goes from {} to {}"
+    order = rank.format(*(f"{one:.2f}" for one in rho))
+    line = f"; a step schedule, (b) to (c), from {ends[0]:.3f} to {ends[1]:.3f} over 30 models, and Spearman {order}"
+    assert rho[1] >= rho[0]
+    assert line in told
     assert "What (d) would change is not known yet." in told
     assert "not known yet" not in SENTENCES["changes"](in_full(kept, 0.9))
 

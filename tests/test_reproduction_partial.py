@@ -47,7 +47,7 @@ def test_claims_are_decided_as_far_as_there_are_numbers(kept: Kept, other: Kept)
     numbers = our_numbers(without, *PUBLISHED)
     undecided = [claim for claim in claims if claim.lacking(numbers)]
     assert {method for claim in undecided for method in claim.lacking(numbers)} == {"scrub"}
-    assert all(told(claim, numbers) == "not computed: missing of SCRUB" for claim in undecided)
+    assert all(told(claim, numbers) == "not computed: missing for SCRUB" for claim in undecided)
     assert len(undecided) == 7
     say = sentences_of(other)["held"]
     held = sum(claim.holds(numbers) for claim in claims if claim not in undecided)

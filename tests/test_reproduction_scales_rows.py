@@ -71,7 +71,7 @@ def test_retrained_models_are_read_as_numpy_reads_the_csv(grid: Any, committed: 
         scaled, measured = np.array(apart[letter]).T
         assert f"the κ of ({letter}), class by class, the models of (a) give {scaled.mean():.2f}. " in text
         most = np.abs(scaled - measured).max()
-        assert f"differ from those of ({letter}) by at most {most:.2f} in a class." in text
+        assert f"Class by class, (a) scaled in this way and ({letter}) differ by at most {most:.2f}." in text
 
 
 def test_one_scale_brings_every_retrained_model_as_near_to_the_paper_as_is_said(grid: Any, committed: Kept) -> None:

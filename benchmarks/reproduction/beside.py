@@ -116,6 +116,32 @@ def place_name(kept: Kept) -> str:
     return dataset_name(load_protocol(kept.group).dataset)
 
 
+def common_gap(ours: ByClass, theirs: ByClass) -> dict[str, float]:
+    """Average ours minus theirs over the forget classes that both have, for the methods of both.
+
+    >>> common_gap({"scrub": {"0": 0.5, "10": 0.9}}, {"scrub": {"0": 0.25}, "delete": {"0": 0.5}})
+    {'scrub': 0.25}
+    """
+    both = {m: [c for c in some if c in theirs.get(m, {})] for m, some in ours.items()}
+    return {m: fmean(ours[m][c] - theirs[m][c] for c in classes) for m, classes in both.items() if classes}
+
+
+def floors(kept: Kept) -> list[float]:
+    """List what answering everything with the forget class would score, of the retrained models."""
+    found = (row["floor"] for row in kept.main(*VERDICT) if row["method"] == "retrained")
+    return [floor for floor in found if floor is not None]
+
+
+def alarm(kept: Kept, *readings: Reading, whose: str = "the model's") -> str:
+    """Say what a false alarm is in the readings: what retrained models have that raise one.
+
+    The bar of a verdict is the floor or, for a head that lost retain accuracy, higher: both are told where they differ.
+    """
+    rows = [row for reading in readings for row in kept.main(*reading) if row["method"] == "retrained"]
+    same = all((row["verdict"] != "not-recovered") == (row["rs"] > (row["floor"] or 0.0)) for row in rows)
+    return f"{'an RS above' if same else 'a verdict other than not-recovered, whose bar is at least'} {whose} floor"
+
+
 def paper_alignment(value: str) -> dict[str, float]:
     """Average a printed alignment over the forget classes."""
     return means(_paper_alignment(value))

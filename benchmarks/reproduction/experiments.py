@@ -138,6 +138,18 @@ def progress(kept: Kept, world: World) -> tuple[int, int]:
     return int(row["done"]), int(row["goals"])
 
 
+def without_models(kept: Kept, world: World) -> bool:
+    """Tell whether no model is known of any audit that a world lacks, while models of others are known."""
+    protocol, name = load_protocol(f"{kept.group}{world.ending}"), f"{kept.group}{world.ending}"
+    made = {(row["method"], row["forget"]) for row in kept.audits if row["protocol"] == name}
+    wanted = {(m, "+".join(map(str, one))) for m in (*protocol.methods, *protocol.controls) for one in protocol.forget}
+    lacking, (done, goals) = wanted - made, progress(kept, world)
+    names = {name: METHOD_LIST, kept.group: same_models(kept, world)}
+    known = {(r["method"], r["forget"]) for r in kept.models if r["method"] in names.get(r["protocol"], ())}
+    told = len(lacking) == goals - done and bool(known)
+    return told and not lacking & known and all(method in METHOD_LIST for method, _ in lacking)
+
+
 def classes_of(sides: Sequence[ByClass], methods: Sequence[str] = METHOD_LIST) -> dict[str, list[str]]:
     """List the forget classes of each method that all of several sides have that have the method at all."""
     found = {}
@@ -145,6 +157,17 @@ def classes_of(sides: Sequence[ByClass], methods: Sequence[str] = METHOD_LIST) -
         some = [set(side[method]) for side in sides if side.get(method)]
         found[method] = sorted(set.intersection(*some)) if some else []
     return {method: classes for method, classes in found.items() if classes}
+
+
+def classes_of_all(sides: Sequence[ByClass]) -> dict[str, list[str]]:
+    """List the classes of each method as above, those of a method that a side lacks among those of the others."""
+    found = classes_of(sides)
+    whole = [method for method in found if all(side.get(method) for side in sides)]
+    used = {forget for method in whole for forget in found[method]}
+    if not used:
+        return found
+    some = {method: [forget for forget in classes if forget in used] for method, classes in found.items()}
+    return {method: classes for method, classes in some.items() if classes}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from statistics import fmean
 from reproduction import sentences_paper as paper
 from reproduction.agreement import means
 from reproduction.beside import Reading, accuracy, originals, place_name, side_of
-from reproduction.simple import joined, percent, score, signed
+from reproduction.simple import joined, percent, score, signed, trainings
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, paper_rows
 from reproduction.tables_beside import decided, in_both, single_claims
 from reproduction.tables_rs import compared, correlation, scores
@@ -65,14 +65,12 @@ def settings(kept: Kept) -> str:
     ]
     as_published = bool(published) and published[0] == (audit["n"], audit["m"])
     where = "N and M as published" if as_published else "N and M of our own"
-    seeds = f"Training seeds: {len(protocol.seeds)}"
-    alone = ", so differences between the models of a method are differences between classes"
     sources = [f"- {name}: {text}" for name, text in recipe.sources.items()]
     return "\n".join(
         [
             f"Audits have N = {audit['n']:,}, M = {audit['m']}, {audit['epochs']} epochs and {audit['seeds']} seeds, "
             f"{where}. Original and references were trained for {recipe.training['epochs']} epochs with a "
-            f"{recipe.training['schedule']} schedule. {seeds}{alone if len(protocol.seeds) == 1 else ''}. What the "
+            f"{recipe.training['schedule']} schedule. {trainings(len(protocol.seeds))} What the "
             f"recipe, `{recipe.name}`, says of its settings:",
             "",
             *sources,
@@ -142,7 +140,12 @@ def held(kept: Kept, other: Kept) -> str:
     claims = single_claims()
     here, there = ([decided(claims, numbers) for numbers in in_both(one)] for one in (kept, other))
     probes = [row for row in own(kept.coverage, kept) if row["what"] == "linear-probe"]
-    rests = [f" The line on linear probes rests on {row['done']:.0f} of {row['goals']:.0f} models." for row in probes]
+    undecided = any(claim.lacking(numbers) for claim in claims if "probe" in claim.needs for numbers in in_both(kept))
+    rests = [
+        " The line on linear probes "
+        + (f"cannot be decided yet: {count} models have one." if undecided else f"rests on {count} models.")
+        for count in (f"{row['done']:.0f} of {row['goals']:.0f}" for row in probes)
+    ]
     return (
         f"Of {len(claims)} lines, {_counts(here, len(claims))}; on {place_name(other)}, {_counts(there, len(claims))}."
         f"{''.join(rests)}"

@@ -10,9 +10,9 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import spearman
-from reproduction.beside import class_names, place_name
+from reproduction.beside import alarm, class_names, floors, place_name
 from reproduction.sentences_beside import between
-from reproduction.simple import joined, listed, score, signed
+from reproduction.simple import joined, listed, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept
 from reproduction.tables_audit import false_alarms, selection_parts
 from reproduction.tables_models import native_kappas
@@ -21,6 +21,7 @@ from sfra.bench.protocol import load_protocol
 from sfra.report.classes import class_name
 from sfra.scale import KAPPA
 from sfra.tables.names import method_name
+from sfra.trace import RETAIN_FLOOR
 
 NOTHING = "Nothing is computed yet."
 
@@ -36,11 +37,13 @@ def scales(kept: Kept, other: Kept) -> str:
     reference = kept.by_class(*VERDICT)["retrained"]
     top = max(reference, key=reference.__getitem__)
     quiet = "none of them" if here[2][0] == 0 else f"{here[2][0]} of them"
+    bars = f"{between(floors(kept))}; {place_name(other)}: {between(floors(other))}"
     return (
         f"{_sizes(kept, other)} Of {count} retrained models, {alarms[0]} raise an alarm at native scale with the last "
         f"epoch and {alarms[1]} with the best one; at canonical scale with the last epoch {quiet} (on "
-        f"{place_name(other)} {joined(others)} of {there[0][1]}). The highest RS of a retrained model at canonical "
-        f"scale, last epoch, is {score(reference[top])}, of {class_name(int(top), class_names(kept))}."
+        f"{place_name(other)} {joined(others)} of {there[0][1]}). An alarm is {alarm(kept, *readings)}, what "
+        f"answering everything with the forget class would score ({bars}). The highest RS of a retrained model "
+        f"at canonical scale, last epoch, is {score(reference[top])}, of {class_name(int(top), class_names(kept))}."
     ).strip()
 
 
@@ -73,7 +76,7 @@ def verdicts(kept: Kept, other: Kept) -> str:
     beside = f" (on {place_name(other)}: {_total(there)})" if there else ""
     return (
         f"At canonical scale with the last epoch the verdicts of {sum(map(len, here.values()))} unlearned models are "
-        f"{_total(here)}{beside}. Recovered for every class: {listed(every) or 'none'}; for no class: "
+        f"{_total(here)}{beside}. Recovered for every class audited: {listed(every) or 'none'}; for no class: "
         f"{listed(none) or 'none'}."
     )
 
@@ -97,13 +100,12 @@ def selection(kept: Kept, other: Kept) -> str:
     if not all(added):
         return NOTHING
     native, parts = added[0], selection_parts(kept, "native")
-    most = max(native, key=native.__getitem__)
     ours, others = ([plain(fmean(some.values())) for some in both if some] for both in (added, theirs))
     beside = f" ({place_name(other)}: {joined(others)})" if all(theirs) else ""
     split = [[part[m] for m in native if m in part] for part in (parts["shared"], parts["single"], parts["test"])]
     shared = (
-        f" Of that at native scale {signed(fmean(split[0]))} is an epoch that other seeds share, "
-        f"{signed(fmean(split[1]))} is found in one seed alone."
+        f" Of that at native scale {between(split[0], signed)} by method, {signed(fmean(split[0]))} on average, is an "
+        f"epoch that other seeds share, and {signed(fmean(split[1]))} on average is found in one seed alone."
         if split[0]
         else ""
     )
@@ -111,7 +113,39 @@ def selection(kept: Kept, other: Kept) -> str:
     return (
         f"The best of {load_protocol(kept.group).audit['epochs']} epochs on the test data adds {ours[0]} to the last "
         f"epoch at native scale and {ours[1]} at canonical scale, on average over methods{beside}, most for "
-        f"{method_name(most)} ({signed(native[most])}, native).{shared}{test}"
+        f"{most_added(*added)}.{shared}{below_last(*added)}{test}"
+    )
+
+
+def most_added(native: Mapping[str, float], canonical: Mapping[str, float]) -> str:
+    """Name the method that choosing the epoch adds most to at either scale, with what it adds at both.
+
+    >>> most_added({"scrub": 0.4, "delete": 0.1}, {"scrub": 0.1, "delete": 0.2})
+    'SCRUB (+0.40 native, +0.10 canonical)'
+    """
+    most = max([*native, *canonical], key=lambda m: max(native.get(m, -1.0), canonical.get(m, -1.0)))
+    scales = {"native": native, "canonical": canonical}
+    told = ", ".join(f"{signed(some[most])} {scale}" for scale, some in scales.items() if most in some)
+    return f"{method_name(most)} ({told})"
+
+
+def below_last(native: Mapping[str, float], canonical: Mapping[str, float]) -> str:
+    """Name the methods that choosing the epoch takes from: the last epoch may give up retain accuracy, the best not.
+
+    >>> below_last({"delete": -0.05}, {"delete": -0.05}).partition(":")[0]
+    ' For DELETE the best epoch is below the last, on average'
+    """
+    lower = [[m for m in METHOD_LIST if round(some.get(m, 0.0), 2) < 0] for some in (native, canonical)]
+    where = [
+        f"{listed(names)} at {scale} scale"
+        for names, scale in zip(lower, ("native", "canonical"), strict=True)
+        if names
+    ]
+    if not where:
+        return ""
+    return (
+        f" For {listed(lower[0]) if lower[0] == lower[1] else ' and for '.join(where)} the best epoch is below the "
+        f"last, on average: it must keep {percent(RETAIN_FLOOR, 0)} % of the retain accuracy, the last need not."
     )
 
 

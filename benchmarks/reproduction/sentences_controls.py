@@ -8,15 +8,16 @@ from __future__ import annotations
 from statistics import fmean
 
 from reproduction.agreement import means
-from reproduction.beside import class_names, place_name, side_of
+from reproduction.beside import Side, class_names, common_gap, place_name, side_of
 from reproduction.sentences_beside import between
 from reproduction.sentences_checks import NOTHING
-from reproduction.simple import percent, score, signed
-from reproduction.stored import PUBLISHED, VERDICT, Kept, arrange, own
+from reproduction.simple import listed, percent, score, signed
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, own
 from reproduction.tables_beside import reset_pair
 from reproduction.tables_rs import compared, correlation, of_methods
 from sfra.report.classes import class_name
 from sfra.tables.names import method_name
+from sfra.verdict import DELTA
 
 
 def control(kept: Kept, other: Kept) -> str:
@@ -28,56 +29,70 @@ def control(kept: Kept, other: Kept) -> str:
     beside = f" ({place_name(other)}: {fmean(there['masked'].values()):.2f})" if "masked" in there else ""
     low = min(masked, key=masked.__getitem__)
     found = [row["verdict"] for row in kept.main(*VERDICT) if row["method"] == "masked"]
-    above = sum(masked[c] > reference[c] for c in masked if c in reference)
-    pairs = sum(c in reference for c in masked)
+    gaps = [masked[c] - reference[c] for c in masked if c in reference]
+    above, near = sum(gap > 0 for gap in gaps), sum(0 < gap < DELTA for gap in gaps)
     return (
         f"Hidden by construction, the class comes back with RS {between(list(masked.values()))}, mean "
         f"{fmean(masked.values()):.2f}{beside}, least for {class_name(int(low), class_names(kept))}. "
-        f"{found.count('recovered')} of {len(found)} have the verdict recovered; {above} of {pairs} are above the "
-        "retrained model of their class."
+        f"{found.count('recovered')} of {len(found)} have the verdict recovered; {above} of {len(gaps)} are above "
+        f"the retrained model of their class{f', {near} of them by less than {DELTA}' if near else ''}."
     )
 
 
 def reset(kept: Kept) -> str:
     """Say what drawing the forget row anew changes."""
-    released, anew = (of_methods(one) for one in reset_pair(kept, "source-free"))
-    change = {m: anew[m] - released[m] for m in anew if m in released}
+    released, anew = reset_pair(kept, "source-free")
+    change = {m: gap for m, gap in common_gap(anew, released).items() if m in METHOD_LIST}
     if not change:
         return NOTHING
-    most = max(change, key=lambda m: abs(change[m]))
-    reference = (
-        f"; retrained models go from {released['retrained']:.2f} to {anew['retrained']:.2f}"
-        if "retrained" in change
-        else ""
-    )
+    ends = dict.fromkeys(signed(end(change.values())) for end in (min, max))
+    told = [
+        f"{text} ({listed([m for m in METHOD_LIST if m in change and signed(change[m]) == text])})" for text in ends
+    ]
+    reference = ""
+    if "retrained" in change:
+        both = [c for c in anew["retrained"] if c in released["retrained"]]
+        before, after = (fmean(some["retrained"][c] for c in both) for some in (released, anew))
+        reference = f"; retrained models go from {before:.2f} to {after:.2f}"
     return (
-        f"Drawn anew, the forget row gives {signed(fmean(change.values()))} of RS on average over methods, most for "
-        f"{method_name(most)} ({signed(change[most])}){reference}."
+        f"Drawing the forget row anew changes mean RS by {' to '.join(told)}, {signed(fmean(change.values()))} on "
+        f"average over methods{reference}."
     )
 
 
 def controls(kept: Kept, other: Kept) -> str:
     """Say what the audits with real samples find, on retrained models too."""
     ours, theirs = side_of(kept), side_of(other)
-    pra, sfra = of_methods(ours.pra), of_methods(ours.rs[PUBLISHED])
-    found, both = compared(pra, of_methods(theirs.pra)), [m for m in pra if m in sfra]
+    found, more = compared(of_methods(ours.pra), of_methods(theirs.pra)), common_gap(ours.rs[PUBLISHED], ours.pra)
+    gaps = [more[m] for m in METHOD_LIST if m in more]
     told = []
     if found is not None:
         order = f"Spearman {correlation(found.spearman)}, " if found.spearman is not None else ""
         told.append(f"PRA beside {place_name(other)}: {order}mean absolute difference {score(found.difference)}.")
-    if both:
-        more = sum(sfra[m] > pra[m] for m in both)
-        told.append(f"SFRA in the paper's reading brings back more than PRA for {more} of {len(both)} methods.")
+    if gaps:
+        told.append(
+            f"Over the classes that both have, SFRA in the paper's reading brings back more than PRA for "
+            f"{sum(gap > 0 for gap in gaps)} of {len(gaps)} methods."
+        )
     l2 = means(arrange([row for row in own(kept.pra, kept) if row["variant"] == "l2"], "rs"))
     if "retrained" in l2:
         told.append(f"PRA's l2 variant has a mean RS of {score(l2['retrained'])} on retrained models.")
+    return " ".join([*told, *_probes(ours)]) or NOTHING
+
+
+def _probes(ours: Side) -> list[str]:
+    """Say how far linear probes read the class, and of which models there are any."""
     probes = of_methods(ours.probe)
-    if probes:
-        count = sum(len(ours.probe[m]) for m in probes)
-        never = f"; of retrained ones {percent(probes['retrained'])} %" if "retrained" in probes else ""
-        read = between(list(probes.values()), percent)
-        told.append(f"Linear probes of {count} models read the class with {read} % by method{never}.")
-    return " ".join(told) or NOTHING
+    if not probes:
+        return []
+    count, read = sum(len(ours.probe[m]) for m in probes), between(list(probes.values()), percent)
+    if len(probes) == 1:
+        (method,) = probes
+        whose = "retrained models" if method == "retrained" else f"models of {method_name(method)}"
+        every = "the " if set(ours.rs[VERDICT].get(method, {})) <= set(ours.probe[method]) else ""
+        return [f"Linear probes exist of {every}{count} {whose}{' only' if len(ours.probe) == 1 else ''}: {read} %."]
+    never = f"; of retrained ones {percent(probes['retrained'])} %" if "retrained" in probes else ""
+    return [f"Linear probes of {count} models read the class with {read} % by method{never}."]
 
 
 def alignment(kept: Kept, other: Kept) -> str:

@@ -22,18 +22,24 @@ from reproduction.experiments import (
     there,
     trained_otherwise,
     values,
+    without_models,
 )
 from reproduction.sentences_rates import barely
-from reproduction.simple import joined, listed, percent, score
-from reproduction.stored import VERDICT, Kept, printed
+from reproduction.simple import joined, listed, number, percent, score
+from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
+from reproduction.tables_rs import correlation
 from sfra import recipes
 from sfra.bench.protocol import load_protocol
+from sfra.tables.names import method_name
 
 NEARER = 0.05
 """Change of the distance from the paper's RS that is told of a single method."""
 
 LEAST = 0.01
 """Change of the mean distance from the paper's RS that counts."""
+
+MUCH = 0.10
+"""Forget accuracy before relearning from which on a method's models are named."""
 
 EXPLAINED, PART = 0.8, 0.2
 """Shares of a gap: from the first on it counts as closed, up to the second as open."""
@@ -50,7 +56,8 @@ def experiments(kept: Kept) -> str:
 
 def _asked(kept: Kept) -> str:
     """Say what the experiments change."""
-    short, full = (_epochs(kept, world) for world in (STEPS, FULL))
+    (short, few), (full, all_drops) = (_schedule(kept, world) for world in (STEPS, FULL))
+    drops = f"with {number(few, 'drop')} of the rate instead of {number(all_drops)}, "
     return (
         "Three experiments ask whether it is the recipe. "
         f"(b), `{kept.group}{RATES.ending}`: the same networks, unlearned at the paper's rates. "
@@ -58,23 +65,38 @@ def _asked(kept: Kept) -> str:
         f"and with the paper's rates, for classes {joined(_of_protocol(kept, STEPS))}. "
         f"(d), `{kept.group}{FULL.ending}`: the training of the paper's code in full, {full} epochs with a tenth of "
         f"the rate every 40, and its rates, for classes {joined(_of_protocol(kept, FULL))}; (c) is a shortened (d), "
-        "with fewer epochs of DELETE and steps of Learn to Unlearn too. (c) and (d) also train without Nesterov "
-        "momentum, as the paper's code does; (b) and what is above, (a), train with it."
+        f"{drops if few != all_drops else 'with '}fewer epochs of DELETE and fewer steps of Learn to Unlearn. (c) and "
+        "(d) also train without Nesterov momentum; (b) and what is above, (a), train with it."
     )
 
 
 def changes(kept: Kept) -> str:
-    """Compare the sizes of the changes, and say which brings ours nearest to the paper's."""
+    """Compare the sizes of the changes, and say which bring ours nearer to the paper's."""
     found = [one for one in (change(kept, step) for step in STEPS_TAKEN) if one is not None]
     told = ", ".join(f"{one.step.what} {score(one.size)}" for one in found)
-    gains = {one.step.what: _gain(one) for one in found}
-    best = max(gains, key=gains.__getitem__)
-    near = f"What brings ours nearest to the paper's: {best} (mean absolute difference down by {score(gains[best])})."
-    if gains[best] < LEAST:
-        near = f"None of them brings the mean absolute difference from the paper's down by {LEAST}."
     missing = [f"({world.letter})" for world in OTHERS if world not in there(kept)]
     left = f" What {joined(missing)} would change is not known yet." if missing else ""
-    return f"Mean RS of a method moves, on average, by: {told}. {near}{left}"
+    return f"Mean RS of a method moves, on average, by: {told}. {_nearer(found)}{left}"
+
+
+def _nearer(found: Sequence[Change]) -> str:
+    """Say which changes bring the mean absolute difference down, the largest gain first, and what order does."""
+    some = sorted((one for one in found if _gain(one) >= LEAST), key=_gain, reverse=True)
+    if not some:
+        return f"None of them brings the mean absolute difference from the paper's down by {LEAST}."
+    which = "Only one of them brings" if len(some) == 1 else f"{number(len(some)).capitalize()} of them bring"
+    told = "; ".join(f"{one.step.what}, {_down(one)}" for one in some)
+    return f"{which} the mean absolute difference from the paper's down by {LEAST} or more: {told}."
+
+
+def _down(found: Change) -> str:
+    before, after = found.agreements
+    rank = ""
+    if before.spearman is not None and after.spearman is not None:
+        ends, falls = [correlation(one.spearman) for one in (before, after)], after.spearman < before.spearman
+        moved = f"goes from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"stays at {ends[0]}"
+        rank = f", {'while' if falls and ends[0] != ends[1] else 'and'} Spearman {moved}"
+    return f"from {score(before.difference, 3)} to {score(after.difference, 3)} over {found.models} models{rank}"
 
 
 def _agreements(kept: Kept) -> list[str]:
@@ -96,11 +118,25 @@ def _agreements(kept: Kept) -> list[str]:
 def _steps(kept: Kept) -> list[str]:
     """Say what each change does, those that lead to the same world in one line."""
     lines: dict[World, list[str]] = {}
+    last: dict[World, Change] = {}
     for step in (one for one in STEPS_TAKEN if one.told is not None):
         found = change(kept, step)
         if found is not None:
             lines.setdefault(step.after[0], []).append(f"{step.told}: {_moved(found)}")
-    return [" ".join(some) for some in lines.values()]
+            last[step.after[0]] = found
+    return [" ".join([*some, *_kept_class(kept, world, last[world])]) for world, some in lines.items()]
+
+
+def _kept_class(kept: Kept, world: World, found: Change) -> list[str]:
+    """Name the methods whose models still had much of the class, which RS does not count."""
+    left = averages(values(kept, world, PUBLISHED, "forget_before"), found.classes)
+    much = [f"{method_name(m)} ({percent(share)} %)" for m, share in left.items() if share > MUCH]
+    if not much:
+        return []
+    return [
+        f"Models of ({world.letter}) that still had more than {percent(MUCH, 0)} % of the class before relearning, on "
+        f"average: {joined(much)}. RS counts only what is gained on top of that: the more was kept, the less it says."
+    ]
 
 
 def _moved(found: Change) -> str:
@@ -183,7 +219,8 @@ def _how_much(kept: Kept) -> str:
             continue
         done, goals = progress(kept, world)
         if done < goals:
-            told.append(f"Of ({world.letter}) {done} of {goals} audits are there.")
+            others = "; the others have no model" if without_models(kept, world) else ""
+            told.append(f"Of ({world.letter}) {done} of {goals} audits are there{others}.")
         else:
             told.append(f"({world.letter}) is there in full.")
     return " ".join(told)
@@ -215,7 +252,9 @@ def _of_protocol(kept: Kept, world: World) -> list[str]:
     return ["+".join(map(str, one)) for one in load_protocol(f"{kept.group}{world.ending}").forget]
 
 
-def _epochs(kept: Kept, world: World) -> int:
+def _schedule(kept: Kept, world: World) -> tuple[int, int]:
+    """Give the epochs of a world's training, and how often its rate drops."""
     recipe = load_protocol(f"{kept.group}{world.ending}").recipe
     assert recipe is not None
-    return int(recipes.load(recipe).training["epochs"])
+    training = recipes.load(recipe).training
+    return int(training["epochs"]), len(training["milestones"])

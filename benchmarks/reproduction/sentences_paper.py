@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 from reproduction.agreement import agree, leave_one_out, means, without
 from reproduction.claims import list_claims, our_numbers
-from reproduction.simple import joined, listed, percent, score, signed
+from reproduction.simple import joined, listed, percent, score, signed, trainings
 from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, Kept, paper_rows, printed
 from reproduction.tables_rs import (
     LEFT_OUT,
@@ -75,8 +75,8 @@ def settings(kept: Kept) -> str:
         f"{training['schedule']} schedule; the paper's code trains for 150 in steps. Unlearning "
         "settings are published ones or were chosen by AUS on the validation split, for class 0 "
         "([methods.md](methods.md), `benchmarks/recipes/`), never by RS; the paper's rates for this data set are "
-        "known, and often of another order of magnitude. Training seeds: "
-        f"{len(protocol.seeds)}, so differences between the models of a method are differences between classes."
+        "known, and often of another order of magnitude. "
+        f"{trainings(len(protocol.seeds))}"
     )
 
 

@@ -16,9 +16,10 @@ from reproduction.scales import (
     swept_worlds,
 )
 from reproduction.sentences_experiments import EXPLAINED, NEARER, PART, counted
-from reproduction.simple import joined, percent, score, signed
+from reproduction.simple import joined, number, percent, score, signed
 from reproduction.stored import Kept
 from reproduction.tables_rs import correlation
+from sfra.bench.protocol import load_protocol
 from sfra.scale import KAPPA
 from sfra.tables.names import method_name
 
@@ -31,7 +32,7 @@ def norm(kept: Kept) -> str:
     models, others = retrained_models(kept), trained_otherwise(kept)
     if not models:
         return "No retrained model was audited over a sweep of scales."
-    told = [_elsewhere(models, world) for world in others]
+    told = [_elsewhere(models, world, len(load_protocol(f"{kept.group}{world.ending}").seeds)) for world in others]
     if any(told):
         told = ["Retrained models depend on the training and on no unlearning rate.", *told]
     parts = (" ".join(part for part in told if part), f"{_reached(models)} {_interpolated(models)}")
@@ -63,7 +64,7 @@ def _compared(kept: Kept, worlds: Sequence[World]) -> str:
     return f"Over the {counted(classes)} that {sides}{few}, worst-case, at {len(sweeps[0]) - 1} scales: {told}"
 
 
-def _elsewhere(models: Sequence[Retrained], world: World) -> str:
+def _elsewhere(models: Sequence[Retrained], world: World, seeds: int) -> str:
     """Say whether the models of (a), scaled to the norm of another world's, give what those give."""
     here, letter = [one for one in models if world in one.worlds], f"({world.letter})"
     some = {one.forget[0]: one for one in here if one.worlds[world].own is not None}
@@ -78,26 +79,40 @@ def _elsewhere(models: Sequence[Retrained], world: World) -> str:
         f"In (a) and {letter} their heads have κ = {score(own.kappa)} and {score(other.kappa)} as released (median "
         f"norm of the centred retain rows, {_classes(list(some))}), and RS is {score(own.native)} and "
         f"{score(other.native)}. Scaled to the κ of {letter}, class by class, the models of (a) give "
-        f"{score(other.own)}. {_accounted(own, other)} In this way they differ from those of {letter} by at most "
-        f"{score(apart)} in a class."
+        f"{score(other.own)}. {_accounted(own, other, len(some), seeds)} Class by class, (a) scaled in this way and "
+        f"{letter} differ by at most {score(apart)}."
     )
     return " ".join(part for part in (told, _equal(own, other, letter), left) if part)
 
 
-def _accounted(own: Reading, other: Reading) -> str:
-    """Decide whether scaling alone does what another training did."""
+def _accounted(own: Reading, other: Reading, classes: int, seeds: int) -> str:
+    """Decide whether scaling alone does what another training did, for the models of some classes."""
     assert other.own is not None
     moved, scaled = other.native - own.native, other.own - own.native
     if abs(moved) < NEARER:
         return "The training hardly changes RS, so there is nothing for the norm to account for."
     share = scaled / moved
     if share >= EXPLAINED and abs(scaled - moved) <= NEARER:
-        return "So what the training changes in RS is what the norm of the head changes."
+        these = f"these {number(classes * seeds, 'model')}" if classes * seeds > 1 else "this model"
+        return (
+            f"So for {these} the change of norm is enough to account for the change in RS ({signed(scaled)} against "
+            f"{signed(moved)} measured). {_few(classes, seeds)} cannot show that nothing else matters."
+        )
     if share >= EXPLAINED:
         return "So the norm of the head alone would change RS by more than the training does."
     if share > PART:
         return f"So the norm of the head accounts for {percent(share, 0)} % of what the training changes in RS."
     return "So the norm of the head does not account for what the training changes in RS."
+
+
+def _few(classes: int, seeds: int) -> str:
+    """Count classes and trainings at the beginning of a sentence.
+
+    >>> _few(3, 1), _few(1, 1)
+    ('Three classes and one training each', 'One class and one training')
+    """
+    each = " each" if classes > 1 else ""
+    return f"{number(classes, 'class').capitalize()} and {number(seeds, 'training')}{each}"
 
 
 def _equal(own: Reading, other: Reading, letter: str) -> str:

@@ -5,18 +5,31 @@ The lines were written before the rows: each says what comes out whichever way i
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
+
 from reproduction.agreement import means
-from reproduction.beside import place_name, side_of
-from reproduction.simple import listed, percent
+from reproduction.beside import alarm, floors, place_name, side_of
+from reproduction.sentences_beside import between
+from reproduction.simple import joined, listed, percent
 from reproduction.stored import METHOD_LIST, VERDICT, Kept, own
 from reproduction.tables_audit import false_alarms
 from reproduction.tables_rs import compared, correlation, scores
+from sfra.verdict import DELTA
 
 FORGOTTEN, BACK = 0.10, 0.8
 """Forget accuracy below which a model looks forgotten, and RS above which the class is back."""
 
 ORDERS = ((0.8, "much the same as"), (0.5, "only roughly the same as"), (-1.0, "not the same as"))
 """How an order agrees with another, by the least rank correlation."""
+
+MEANING = {
+    "generic": f"ΔRS at most {DELTA}",
+    "inconclusive": "an interval of ΔRS that touches 0",
+    "not-recovered": "an RS that answering blindly would have",
+    "degenerate": "retain classes given up",
+}
+"""What a verdict says of a model whose class did not come back for certain."""
 
 
 def summary(kept: Kept, other: Kept) -> str:
@@ -33,6 +46,13 @@ def hiding(kept: Kept) -> list[str]:
     """List the methods whose models look forgotten and give the class back, on average over forget classes."""
     rs, forget = scores(kept, *VERDICT), means(side_of(kept).forget)
     return [m for m in METHOD_LIST if m != "retrained" and m in rs and rs[m] > BACK and forget[m] < FORGOTTEN]
+
+
+def broken(kept: Kept, methods: list[str]) -> dict[str, tuple[int, int]]:
+    """Count the degenerate verdicts, and all, of those methods that have them for more than half of their models."""
+    found = {m: [row["verdict"] for row in kept.main(*VERDICT) if row["method"] == m] for m in methods}
+    counts = {m: (some.count("degenerate"), len(some)) for m, some in found.items()}
+    return {m: (n, total) for m, (n, total) in counts.items() if 2 * n > total}
 
 
 def order_word(rho: float) -> str:
@@ -53,22 +73,55 @@ def _order(kept: Kept, other: Kept) -> str:
 
 
 def _hiding(kept: Kept, other: Kept) -> str:
-    here, there = (listed(hiding(one)) or "none" for one in (kept, other))
+    here, there = _methods(kept), _methods(other, said=_how(broken(kept, hiding(kept))))
     return (
         f"Methods that look forgotten (below {percent(FORGOTTEN, 0)} % of forget accuracy) and give the class back "
-        f"(mean RS above {BACK}): {here}; on {place_name(other)}: {there}."
+        f"(mean RS above {BACK}): {here}. On {place_name(other)}: {there}."
     )
+
+
+def _methods(kept: Kept, *, said: str = "") -> str:
+    """Name the methods that hide the class, and apart those that give up the retain classes for it."""
+    found = hiding(kept)
+    apart = broken(kept, found)
+    plain, how = listed([m for m in found if m not in apart]), _how(apart)
+    if not apart:
+        return plain or "none"
+    names, counts = listed(list(apart)), joined([f"{n} of {total}" for n, total in apart.values()])
+    if not plain:
+        return f"only {names}, and {how} (degenerate for {counts})"
+    return f"{plain}; {names} " + (
+        f"likewise ({counts})" if how == said else f"too, but {how} (degenerate for {counts})"
+    )
+
+
+def _how(apart: Mapping[str, tuple[int, int]]) -> str:
+    share = "only" if all(n == total for n, total in apart.values()) else "mostly"
+    return f"{share} by giving up the retain classes" if apart else ""
 
 
 def _alarms(kept: Kept, other: Kept) -> str:
     (here, count), (there, total) = (false_alarms(one, *VERDICT) for one in (kept, other))
     if not count:
         return "No retrained model is audited yet, so false alarms cannot be counted."
-    return f"False alarms: {here} of {count} retrained models ({place_name(other)}: {there} of {total})."
+    scored = f"what answering everything with the forget class would score: {between(floors(kept))} here"
+    beside = f", {between(floors(other))} on {place_name(other)}" if total else ""
+    theirs = f"; {place_name(other)}: {there} of {total}" if total else ""
+    what = alarm(kept, VERDICT, whose="their")
+    return f"False alarms: {here} of {count} retrained models have {what} ({scored}{beside}){theirs}."
 
 
 def _masked(kept: Kept) -> str:
     found = [row["verdict"] for row in kept.main(*VERDICT) if row["method"] == "masked"]
     if not found:
         return "The positive control is not computed yet."
-    return f"The positive control is recovered for {found.count('recovered')} of {len(found)} classes."
+    back = found.count("recovered")
+    if back == len(found):
+        return f"The positive control is recovered for {back} of {len(found)} classes."
+    rest = Counter(one for one in found if one != "recovered")
+    others = joined([f"{one} ({n}{f': {MEANING[one]}' if one in MEANING else ''})" for one, n in rest.most_common()])
+    missed = f": here the audit misses {'part of ' if back else ''}what is hidden by construction"
+    return (
+        f"The positive control is recovered for only {back} of {len(found)} classes; the others are {others}"
+        f"{missed if set(rest) & set(MEANING) else ''}."
+    )

@@ -69,6 +69,28 @@ def joined(parts: Sequence[str]) -> str:
     return " and ".join([", ".join(parts[:-1]), parts[-1]]) if len(parts) > 1 else "".join(parts)
 
 
+def number(count: int, what: str = "") -> str:
+    """Count in a sentence, in a word where it is a small number, and things where they are named.
+
+    >>> number(1, "class"), number(3, "drop"), number(12, "model"), number(2)
+    ('one class', 'three drops', '12 models', 'two')
+    """
+    words = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
+    many = f"{what}{'es' if what.endswith('s') else 's'}" if what else ""
+    return f"{words[count] if count < len(words) else count} {what if count == 1 else many}".strip()
+
+
+def trainings(seeds: int) -> str:
+    """Say how many training seeds there are, and what a single one means.
+
+    >>> trainings(3)
+    'Training seeds: 3.'
+    """
+    if seeds > 1:
+        return f"Training seeds: {seeds}."
+    return "One training seed, so differences between the models of a method are differences between classes."
+
+
 def listed(methods: Sequence[str]) -> str:
     """Name methods in a sentence.
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reproduction.agreement import ByClass, averages
-from reproduction.experiments import STEPS_TAKEN, WORLDS, change, classes_of, there, values
+from reproduction.experiments import STEPS_TAKEN, WORLDS, change, classes_of_all, there, values
 from reproduction.simple import percent, score, simple_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
 from sfra.tables import Table
@@ -17,7 +17,7 @@ def experiments_table(kept: Kept) -> Table:
     worlds = there(kept)
     sides = {"paper": printed("sfra", "rs")} | {world.letter: values(kept, world) for world in worlds}
     verdict = {world.letter: values(kept, world, VERDICT) for world in worlds}
-    classes, every = classes_of(list(sides.values())), {m: list(some) for m, some in sides["paper"].items()}
+    classes, every = classes_of_all(list(sides.values())), {m: list(some) for m, some in sides["paper"].items()}
     common = {name: averages(side, classes) for name, side in sides.items()}
     canonical = {name: averages(side, classes) for name, side in verdict.items()}
     whole = {name: some for name, side in sides.items() if (some := averages(side, every))}
@@ -47,7 +47,7 @@ def accuracies_table(kept: Kept) -> Table:
     for what in ("retain", "forget"):
         parts[what] = {"paper": printed("unlearned", f"{what}_acc")}
         parts[what] |= {world.letter: values(kept, world, PUBLISHED, f"{what}_before") for world in worlds}
-    classes = classes_of([side for part in parts.values() for side in part.values()])
+    classes = classes_of_all([side for part in parts.values() for side in part.values()])
     shown = {(what, name): averages(side, classes) for what, part in parts.items() for name, side in part.items()}
     rows = [
         (method_name(method), str(len(classes[method])), *(percent(some.get(method)) for some in shown.values()))

@@ -78,8 +78,10 @@ def controls_table(kept: Kept, beside: Side | None = None) -> Table:
     name, key = other.name, short(other)
     columns = {"method": "Method", "sfra": "SFRA", f"sfra_{key}": name, "pra": "PRA", "pra_l2": "PRA, l2"}
     columns |= {f"pra_{key}": name, "probe": "Linear probe (%)", "probes": "Classes", f"probe_{key}": name}
+    theirs = "the paper's over all ten classes" if beside is None else f"{name}'s over as many as there are"
     notes = ("Mean RS (SFRA: native scale, worst-case; PRA: five supports of five real samples); linear probe: mean "
-             "forget accuracy of a fresh linear classifier, over as many forget classes as there are.",)  # fmt: skip
+             "forget accuracy of a fresh linear classifier. Ours are over as many forget classes as there are, "
+             f"linear probes over those counted beside them; {theirs}.",)  # fmt: skip
     return simple_table(f"controls-beside-{key}", "Audits with real samples", columns, rows, notes)
 
 

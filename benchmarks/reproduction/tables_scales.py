@@ -34,7 +34,7 @@ def norm_table(kept: Kept) -> Table:
         f"RS, worst-case, as released unless κ is named. κ of {joined([f'({letter})' for letter in letters])}: median "
         "norm of the centred retain rows of the head as released; its means are harmonic.",
         f"* Interpolated between the scales of the sweep{_range(models)}, linearly in log κ. (a) at κ of (a) shows "
-        "what interpolating costs.",
+        f"what interpolating costs.{_of_means(mean_groups(models, others))}",
     )
     return simple_table("retrained-norm", "Retrained models and the norm of their heads", columns, rows, notes)
 
@@ -57,6 +57,10 @@ def _norm_row(label: str, one: Retrained, others: Sequence[World]) -> tuple[Text
 def _mean_label(group: Sequence[Retrained], models: Sequence[Retrained]) -> str:
     classes = [one.forget[0] for one in group]
     return f"mean of {f'all {len(classes)}' if len(group) == len(models) > 4 else joined(classes)}"
+
+
+def _of_means(groups: Sequence[Sequence[Retrained]]) -> str:
+    return " In the last column, of a mean row: κ at which the mean RS is the paper's mean." if groups else ""
 
 
 def _range(models: Sequence[Retrained]) -> str:
