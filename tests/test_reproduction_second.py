@@ -239,7 +239,7 @@ def test_the_best_scale_of_a_sweep_is_shown_only_where_there_is_a_sweep(kept: Ke
     table = tables_of(other)["control"](kept)
     assert table.names == ("forget_class", "masked", "retrained", "masked_native", "retrained_native")
     assert [row["forget_class"] for row in table.records][:2] == ["thing 0 (0)", "thing 10 (10)"]
-    assert [row["forget_class"] for row in control_table(other).records][:2] == ["0", "1"]
+    assert [row["forget_class"] for row in control_table(other).records][:2] == ["airplane (0)", "automobile (1)"]
 
 
 def test_the_summary_tells_every_outcome_apart(kept: Kept, other: Kept) -> None:

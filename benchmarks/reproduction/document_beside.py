@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from reproduction import sentences_beside as run
 from reproduction import sentences_checks as checks
 from reproduction import sentences_controls as controls
-from reproduction.beside import class_names, side_of
+from reproduction.beside import side_of
 from reproduction.document import refresh
 from reproduction.draw import method_pairs
 from reproduction.sentences_summary import summary
@@ -68,7 +68,7 @@ def tables_of(other: Kept) -> Mapping[str, Callable[[Kept], Table]]:
         "scales": scale_table,
         "verdicts": verdict_table,
         "selection": selection_table,
-        "control": lambda kept: control_table(kept, class_names(kept)),
+        "control": control_table,
         "reset": reset_table,
         "every-scale": every_scale_table,
         "controls": lambda kept: controls_table(kept, side),

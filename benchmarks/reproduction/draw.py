@@ -36,7 +36,7 @@ def document_figures(kept: Kept) -> dict[str, Chart]:
     return {
         "comparison": comparison_figure(pairs, subtitle=f"{place}. Scale native, rule worst-case."),
         "sweep": sweep_figure(swept, canonical=KAPPA, subtitle=f"{place}. Rule source-free."),
-        "heatmap": heatmap_figure(rows, "rs", scale=VERDICT[0], rule=VERDICT[1]),
+        "heatmap": heatmap_figure(rows, "rs", scale=VERDICT[0], rule=VERDICT[1], names=class_names(kept)),
     }
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import means
+from reproduction.beside import class_names
 from reproduction.simple import score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, own
 from sfra.report.classes import label_name
@@ -17,14 +18,9 @@ READINGS = (VERDICT, ("canonical", "worst-case"), ("native", "source-free"), PUB
 """Readings whose verdicts are counted."""
 
 
-def control_table(kept: Kept, names: Sequence[str] | None = None) -> Table:
-    """Show, class by class, what comes back of a class that is hidden by construction, beside one never seen.
-
-    Args:
-        kept: The rows.
-        names: Names of the classes, where they are to be shown.
-    """
-    here = kept.by_class(*VERDICT)
+def control_table(kept: Kept) -> Table:
+    """Show, class by class, what comes back of a class that is hidden by construction, beside one never seen."""
+    here, names = kept.by_class(*VERDICT), class_names(kept)
     native, reference_native = (kept.by_class(*PUBLISHED).get(name, {}) for name in ("masked", "retrained"))
     best = best_of_sweep(kept, "masked") if len(swept_scales(kept)) > 1 else None
     rows = [
