@@ -43,39 +43,24 @@ class Step:
     """How a sentence of its own begins, where it has one."""
 
 
+def _between(before: World, after: World, what: str, told: str) -> Step:
+    """Change the world, read as published."""
+    return Step(
+        what=f"{what}, ({before.letter}) to ({after.letter})",
+        before=(before, PUBLISHED),
+        after=(after, PUBLISHED),
+        told=f"{told}, ({after.letter}) for ({before.letter})",
+    )
+
+
 STEPS_TAKEN = (
     Step(what="reading the last epoch", before=(OWN, PUBLISHED), after=(OWN, ("native", "source-free"))),
     Step(what="canonical scale", before=(OWN, PUBLISHED), after=(OWN, ("canonical", "worst-case"))),
-    Step(
-        what="the paper's rates, (a) to (b)",
-        before=(OWN, PUBLISHED),
-        after=(RATES, PUBLISHED),
-        told="The rates, (b) for (a)",
-    ),
-    Step(
-        what="a step schedule, (b) to (c)",
-        before=(RATES, PUBLISHED),
-        after=(STEPS, PUBLISHED),
-        told="The schedule alone, (c) for (b)",
-    ),
-    Step(
-        what="rates and schedule, (a) to (c)",
-        before=(OWN, PUBLISHED),
-        after=(STEPS, PUBLISHED),
-        told="Rates and schedule, (c) for (a)",
-    ),
-    Step(
-        what="the full schedule, (c) to (d)",
-        before=(STEPS, PUBLISHED),
-        after=(FULL, PUBLISHED),
-        told="The schedule in full, (d) for (c)",
-    ),
-    Step(
-        what="rates and full schedule, (a) to (d)",
-        before=(OWN, PUBLISHED),
-        after=(FULL, PUBLISHED),
-        told="Rates and full schedule, (d) for (a)",
-    ),
+    _between(OWN, RATES, "the paper's rates", "The rates"),
+    _between(RATES, STEPS, "a step schedule", "The schedule alone"),
+    _between(OWN, STEPS, "rates and schedule", "Rates and schedule"),
+    _between(STEPS, FULL, "the full schedule", "The schedule in full"),
+    _between(OWN, FULL, "rates and full schedule", "Rates and full schedule"),
 )
 
 

@@ -15,26 +15,14 @@ import torch
 from safetensors.torch import load_file, save
 
 from reproduction import keep_heads
-from reproduction.build import COMPARED
 from reproduction.claims import our_numbers, paper_numbers, told
 from reproduction.document_beside import refresh_beside, sentences_of, tables_of
 from reproduction.draw import beside_figures
-from reproduction.stored import PUBLISHED, Kept, Row, read_kept
+from reproduction.stored import PUBLISHED, Kept, Row
 from reproduction.tables_beside import single_claims
-from second_toys import GROUP, TEMPLATE, blocks, part, second_group
+from second_toys import GROUP, TEMPLATE, blocks, part
 from sfra import recipes
 from sfra.bench.protocol import load_protocol
-
-
-@pytest.fixture(scope="module")
-def other() -> Kept:
-    return read_kept(COMPARED)
-
-
-@pytest.fixture(scope="module")
-def kept(other: Kept) -> Kept:
-    return second_group(other)
-
 
 # claims
 

@@ -10,13 +10,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from reproduction.build import COMPARED
 from reproduction.document_beside import refresh_beside, sentences_of, tables_of
 from reproduction.draw import beside_figures, description
 from reproduction.stored import PUBLISHED, VERDICT, Kept, Row, read_kept
 from reproduction.sweeps import gaps, mean_gap, quiet_scales, read_sweep
 from reproduction_made import cells
-from second_toys import GROUP, TEMPLATE, blocks, second_group
+from second_toys import GROUP, TEMPLATE, blocks
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
 from sfra.scale import KAPPA, SWEEP
@@ -71,16 +70,6 @@ def grid(rows: Sequence[Row], method: str) -> np.ndarray[Any, Any]:
     """RS of a method as an array of classes and scales."""
     found = {(r["forget"], r["kappa"]): r["rs"] for r in rows if (r["method"], r["rule"]) == (method, "source-free")}
     return np.array([[found[forget, kappa] for kappa in KAPPAS] for forget in SHIFT])
-
-
-@pytest.fixture(scope="module")
-def other() -> Kept:
-    return read_kept(COMPARED)
-
-
-@pytest.fixture(scope="module")
-def kept(other: Kept) -> Kept:
-    return second_group(other)
 
 
 @pytest.fixture(scope="module")

@@ -24,20 +24,9 @@ from reproduction.simple import listed
 from reproduction.stored import KEPT, METHOD_LIST, PUBLISHED, VERDICT, Kept, read_kept
 from reproduction.tables_audit import control_table
 from reproduction.tables_models import unlearned_table
-from second_toys import BLOCK, GROUP, TEMPLATE, audits, blocks, mean_rs, minus, second_group
+from second_toys import BLOCK, GROUP, TEMPLATE, audits, blocks, mean_rs, minus
 from sfra.tables.names import method_name
 from sfra.trace import RETAIN_FLOOR
-
-
-@pytest.fixture(scope="module")
-def other() -> Kept:
-    return read_kept(COMPARED)
-
-
-@pytest.fixture(scope="module")
-def kept(other: Kept) -> Kept:
-    return second_group(other)
-
 
 # the document and its template
 

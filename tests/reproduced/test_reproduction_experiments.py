@@ -21,7 +21,7 @@ from reproduction.experiments import (
     there,
     values,
 )
-from reproduction.stored import METHOD_LIST, Kept, read_kept
+from reproduction.stored import METHOD_LIST, Kept
 from reproduction_made import (
     LONG,
     RATED,
@@ -32,7 +32,6 @@ from reproduction_made import (
     cells,
     in_full,
     our_mean,
-    own_world,
     paper_mean,
     paper_value,
     rated,
@@ -42,13 +41,6 @@ from sfra import recipes
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
 from sfra.tables.names import METHODS
-
-
-@pytest.fixture(scope="module")
-def bare() -> Kept:
-    """Only the group's own models."""
-    return own_world(read_kept(COMPARED))
-
 
 # the protocols
 

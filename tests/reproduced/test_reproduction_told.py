@@ -11,24 +11,13 @@ from typing import Any
 import pytest
 
 from reproduction.beside import alarm, common_gap, floors
-from reproduction.build import COMPARED
 from reproduction.claims import list_claims, our_numbers, told
 from reproduction.document import SENTENCES, TABLES
 from reproduction.document_beside import sentences_of, tables_of
 from reproduction.sentences_checks import below_last, most_added
-from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, read_kept
-from second_toys import GROUP, audits, minus, part, second_group
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row
+from second_toys import GROUP, audits, minus, part
 from sfra.tables.names import method_name
-
-
-@pytest.fixture(scope="module")
-def other() -> Kept:
-    return read_kept(COMPARED)
-
-
-@pytest.fixture(scope="module")
-def kept(other: Kept) -> Kept:
-    return second_group(other)
 
 
 def changed(kept: Kept, change: Callable[[Row], Mapping[str, Any]], method: str) -> Kept:

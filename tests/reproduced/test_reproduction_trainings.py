@@ -21,7 +21,6 @@ from reproduction_made import (
     cells,
     in_full,
     our_mean,
-    own_world,
     paper_mean,
     paper_value,
     rated,
@@ -30,12 +29,6 @@ from reproduction_made import (
 from sfra import recipes
 from sfra.bench.protocol import load_protocol
 from sfra.scale import KAPPA
-
-
-@pytest.fixture(scope="module")
-def bare() -> Kept:
-    """Only the group's own models."""
-    return own_world(read_kept(COMPARED))
 
 
 def test_the_full_schedule_is_measured_against_the_short_one_and_against_ours(bare: Kept) -> None:
