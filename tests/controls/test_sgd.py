@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -16,6 +17,9 @@ from sfra.controls.sgd import ProbeEpoch, Rows, SoftmaxRegression, train_until_f
 from sfra.data import FeatureSet
 from sfra.head import Head
 from sfra.stepper import Capture, CudaCapture
+
+PROBE = importlib.import_module("sfra.controls.linear_probe")
+"""The module: ``sfra.controls.linear_probe`` as an attribute is the function of the same name."""
 
 CLASSES, WIDTH, SAMPLES, BATCH = 4, 6, 109, 16
 
@@ -163,7 +167,7 @@ def test_the_probe_records_one_graph_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -
             recorded.append(made)
             return made
 
-    monkeypatch.setattr("sfra.controls.linear_probe.CudaCapture", Counted)
+    monkeypatch.setattr(PROBE, "CudaCapture", Counted)
     data = FeatureSet(features=noisy()[0], labels=noisy()[1])
     runs = [linear_probe(data, data, [1], classes=CLASSES, batch_size=BATCH, device="cuda") for _ in range(2)]
     assert len(recorded) == 2
