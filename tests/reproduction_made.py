@@ -127,7 +127,7 @@ def own_world(kept: Kept) -> Kept:
     """Leave out what other rates and other schedules have."""
     parts: dict[str, Any] = {
         name: [row for row in getattr(kept, name) if row["protocol"] not in (RATED, STEPPED, LONG)]
-        for name in ("audits", "pra", "diagnostics", "originals", "coverage")
+        for name in ("audits", "pra", "diagnostics", "originals", "coverage", "failures")
     }
     return replace(kept, **parts)
 

@@ -14,6 +14,7 @@ from reproduction import sentences_paper as paper
 from reproduction import sentences_rates as rates
 from reproduction import sentences_scales as scaled
 from reproduction.claims import claims_table
+from reproduction.sentences_remade import remade
 from reproduction.stored import PUBLISHED, VERDICT, Kept
 from reproduction.tables_ablations import (
     missing_row_table,
@@ -72,6 +73,7 @@ TABLES: Mapping[str, Callable[[Kept], Table]] = {
 
 SENTENCES: Mapping[str, Callable[[Kept], str]] = {
     "coverage": paper.coverage,
+    "remade": remade,
     "settings": paper.settings,
     "original": paper.original,
     "unlearned": paper.unlearned,

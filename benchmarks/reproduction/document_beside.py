@@ -10,6 +10,7 @@ from reproduction import sentences_controls as controls
 from reproduction.beside import side_of
 from reproduction.document import refresh
 from reproduction.draw import method_pairs
+from reproduction.sentences_remade import remade
 from reproduction.sentences_summary import summary
 from reproduction.sentences_sweeps import every_scale
 from reproduction.stored import PUBLISHED, VERDICT, Kept
@@ -82,6 +83,7 @@ def sentences_of(other: Kept) -> Mapping[str, Callable[[Kept], str]]:
     return {
         "summary": lambda kept: summary(kept, other),
         "coverage": run.coverage,
+        "remade": remade,
         "settings": run.settings,
         "original": lambda kept: run.original(kept, other),
         "unlearned": run.unlearned,

@@ -123,18 +123,6 @@ def progress(kept: Kept, world: World) -> tuple[int, int]:
     return int(row["done"]), int(row["goals"])
 
 
-def without_models(kept: Kept, world: World) -> bool:
-    """Tell whether no model is known of any audit that a world lacks, while models of others are known."""
-    protocol, name = load_protocol(f"{kept.group}{world.ending}"), f"{kept.group}{world.ending}"
-    made = {(row["method"], row["forget"]) for row in kept.audits if row["protocol"] == name}
-    wanted = {(m, "+".join(map(str, one))) for m in (*protocol.methods, *protocol.controls) for one in protocol.forget}
-    lacking, (done, goals) = wanted - made, progress(kept, world)
-    names = {name: METHOD_LIST, kept.group: same_models(kept, world)}
-    known = {(r["method"], r["forget"]) for r in kept.models if r["method"] in names.get(r["protocol"], ())}
-    told = len(lacking) == goals - done and bool(known)
-    return told and not lacking & known and all(method in METHOD_LIST for method, _ in lacking)
-
-
 def classes_of(sides: Sequence[ByClass], methods: Sequence[str] = METHOD_LIST) -> dict[str, list[str]]:
     """List the forget classes of each method that all of several sides have that have the method at all."""
     found = {}

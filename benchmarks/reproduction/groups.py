@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import load_protocol
@@ -31,6 +32,17 @@ def own_goals(protocols: Sequence[str]) -> Iterator[tuple[str, list[Goal]]]:
         goals = [goal for goal in plan(load_protocol(name)) if goal.cell.key not in seen]
         seen |= {goal.cell.key for goal in goals}
         yield name, goals
+
+
+def models_of(goals: Sequence[Goal]) -> dict[str, dict[str, Any]]:
+    """Name the models of some goals by key, in the order of the goals: seed, method and forget set of each."""
+    found: dict[str, dict[str, Any]] = {}
+    for goal in goals:
+        for need in (goal.cell, *goal.cell.needs.values()):
+            if need.kind == "features" and (goal.what == "accuracy" or "test" in goal.cell.needs):
+                names = {"seed": goal.identity["seed"], "method": goal.identity["method"]}
+                found.setdefault(need.needs["model"].key, {**names, "forget": goal.identity.get("forget", "")})
+    return found
 
 
 def shown_together(group: str, protocols: Sequence[str]) -> list[list[str]]:

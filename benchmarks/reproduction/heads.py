@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
@@ -17,9 +17,6 @@ from sfra.errors import InputError
 
 def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     """Write ``heads/METHOD-FORGET.safetensors`` of every audited model, and what is known of how each was made.
-
-    Models of a protocol that stands alone in its group, such as one of other rates, have the end of its name before
-    theirs: ``steps-delete-0``.
 
     Args:
         protocols: Those of one group, the one that the others are named after among them.
@@ -36,9 +33,9 @@ def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     if len(groups) != 1:
         raise InputError("the heads of one group go into one file", expected="one group", got=", ".join(groups))
     (group,) = groups
-    own = list(own_goals(groups[group]))
-    goals = [goal for _, some in own for goal in some]
-    audited = {f"{_place(name, group)}{model}": cell for name, some in own for model, cell in _audited(some)}
+    own = dict(own_goals(groups[group]))
+    goals = [goal for some in own.values() for goal in some]
+    audited = audited_models(group, own)
     heads = {name: store.folder(cell) / "head.safetensors" for name, cell in audited.items() if store.is_done(cell)}
     made = [cell for cell in reachable(goal.cell for goal in goals).values() if cell.kind in ("train", "unlearn")]
     known = [record for cell in made if (record := store.record(cell)) is not None]
@@ -48,13 +45,24 @@ def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     return len(heads)
 
 
+def audited_models(group: str, goals: Mapping[str, Sequence[Goal]]) -> dict[str, Cell]:
+    """Name the test features of each audited model, as ``delete-0``: their cell holds its head.
+
+    Models of a protocol that stands alone in its group, such as one of other rates, have the end of its name before
+    theirs: ``steps-delete-0``.
+
+    Args:
+        group: The protocol that the others are named after.
+        goals: Those of each protocol.
+    """
+    return {
+        f"{_place(protocol, group)}{goal.identity['method']}-{goal.identity['forget']}": goal.cell.needs["test"]
+        for protocol, some in goals.items()
+        for goal in some
+        if goal.what == "audit" and goal.identity["audit"] == "main"
+    }
+
+
 def _place(protocol: str, group: str) -> str:
     ending = protocol.removeprefix(group)
     return "" if ending in PARTS else f"{ending.removeprefix('-')}-"
-
-
-def _audited(goals: Sequence[Goal]) -> Iterator[tuple[str, Cell]]:
-    """Name the test features of each audited model: their cell holds its head."""
-    for goal in goals:
-        if goal.what == "audit" and goal.identity["audit"] == "main":
-            yield f"{goal.identity['method']}-{goal.identity['forget']}", goal.cell.needs["test"]

@@ -17,9 +17,11 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from reproduction.groups import groups_of, own_goals
+from reproduction.failed import failed_rows
+from reproduction.groups import groups_of, models_of, own_goals
 from reproduction.keep_heads import megabytes
 from reproduction.keep_heads import write_heads as write_heads
+from reproduction.remade import remade_rows
 from reproduction.selection import selection_rows
 from reproduction.slim import slim_store
 from sfra.bench.cell import reachable
@@ -51,6 +53,8 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "selection": (*IDENTITY, "scale", "seeds", "early", "last", "best", "transferred"),
     "confusion": (*IDENTITY, "label", "samples", "own", "other"),
     "coverage": ("what", "done", "goals", "seconds"),
+    "failures": (*IDENTITY, "what", "audit", "varied", "failed", "reason"),
+    "remade": (*IDENTITY, "makings", "history", "head"),
 }
 """What each CSV holds, after the protocol."""
 
@@ -65,11 +69,12 @@ def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Pat
             continue
         cells = reachable(goal.cell for goal in everything)
         mine = {file: [r for r in records if r.key in cells] for file, records in known.items()}
-        found_records = (record for some in (*mine.values(), store.records()) for record in some)
-        records = list({r.key: r for r in found_records if r.key in cells}.values())
+        stored = [r for r in store.records() if r.key in cells]
+        records = list({r.key: r for some in (*mine.values(), stored) for r in some}.values())
         made = list({r.key: r for r in records if r.kind in ("train", "unlearn")}.values())
         found = rows_of(goals, store, made)
         found["coverage"] += [{"protocol": group, **row} for row in busy_rows(records)]
+        found["remade"] += remade_rows(group, goals, mine, stored)
         for name, rows in found.items():
             write_atomically(out / group / f"{name}.csv", to_csv(rows, ("protocol", *COLUMNS[name])).encode())
         with tempfile.TemporaryDirectory() as scratch:
@@ -96,6 +101,7 @@ def rows_of(goals: Mapping[str, Sequence[Goal]], store: Store, models: Sequence[
             "selection": _of_audits(some, store, selection_rows),
             "confusion": _of_audits(some, store, confusion_rows),
             "coverage": _coverage(some, store),
+            "failures": failed_rows(some, store),
         }
         for name, part in parts.items():
             found[name] += [{"protocol": protocol, **row} for row in part]
@@ -181,15 +187,9 @@ def _of_audits(goals: Sequence[Goal], store: Store, read: Callable[[Row], list[A
 
 def _models(goals: Sequence[Goal], unlisted: dict[str, Record]) -> Iterator[Row]:
     """List the models of the goals, in their order and each once, as far as something is known of them."""
-    wanted = dict.fromkeys(
-        (need.needs["model"].key, goal.identity["method"], goal.identity.get("forget", ""), goal.identity["seed"])
-        for goal in goals
-        for need in (goal.cell, *goal.cell.needs.values())
-        if need.kind == "features" and (goal.what == "accuracy" or "test" in goal.cell.needs)
-    )
-    for key, method, forget, seed in wanted:
+    for key, identity in models_of(goals).items():
         if key in unlisted:
-            yield {"seed": seed, "method": method, "forget": forget, **_facts(unlisted.pop(key))}
+            yield {**identity, **_facts(unlisted.pop(key))}
 
 
 def _facts(record: Record) -> Row:

@@ -24,7 +24,7 @@ def write_heads(files: Sequence[Path], target: Path) -> None:
     """
     from safetensors.torch import save
 
-    heads = _read_heads(files)
+    heads = read_heads(files)
     chosen, total = [], 0
     for turn in range(3):
         names = [name for name in heads if _turn(name) == turn]
@@ -42,7 +42,8 @@ def write_heads(files: Sequence[Path], target: Path) -> None:
               f"{megabytes(LARGEST_HEADS)} are not kept: {', '.join(sorted(left))}", flush=True)  # fmt: skip
 
 
-def _read_heads(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+def read_heads(files: Sequence[Path]) -> dict[str, dict[str, Any]]:
+    """Read the heads of archives by name, but masked ones; of the same name, those of the first archive."""
     from safetensors.torch import load
 
     heads: dict[str, dict[str, Any]] = {}

@@ -21,6 +21,7 @@ from reproduction.ablations import (
     paper_scores_ablation,
     paper_support,
 )
+from reproduction.failed import told_failures
 from reproduction.simple import listed, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept
 from sfra.tables.names import method_name
@@ -35,8 +36,11 @@ def ablations(kept: Kept) -> str:
     found = {one["method"] for one in kept.audits if one["protocol"] == protocol}
     names = [method for method in METHOD_LIST if method in found]
     of = "all methods" if len(names) == len(METHOD_LIST) else f"{listed(names)} alone"
-    if row["done"] < row["goals"]:
+    failed = [one for one in kept.failures if one["protocol"] == protocol]
+    if row["done"] + len(failed) < row["goals"]:
         return f"{row['done']:.0f} of {row['goals']:.0f} of these audits are there, of {of}: what follows is a part."
+    if failed:
+        return f"{row['done']:.0f} of {row['goals']:.0f} of these audits are there, of {of}. {told_failures(failed)}"
     return f"All {row['goals']:.0f} of these audits are there, of {of}."
 
 

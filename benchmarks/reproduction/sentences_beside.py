@@ -35,7 +35,8 @@ READINGS = {PUBLISHED: "in the paper's reading", VERDICT: "at canonical scale wi
 
 def coverage(kept: Kept) -> str:
     """Say what was computed of the group's own protocol, and which forget classes are complete."""
-    protocol, run = load_protocol(kept.group), paper.coverage(replace(kept, coverage=own(kept.coverage, kept)))
+    protocol = load_protocol(kept.group)
+    run = paper.coverage(replace(kept, coverage=own(kept.coverage, kept), failures=own(kept.failures, kept)))
     wanted = len(protocol.seeds) * (len(protocol.methods) + len(protocol.controls))
     counts = Counter(row["forget"] for row in kept.main(*VERDICT))
     classes = ["+".join(map(str, forget)) for forget in protocol.forget]

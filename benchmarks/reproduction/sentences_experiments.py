@@ -22,8 +22,8 @@ from reproduction.experiments import (
     there,
     trained_otherwise,
     values,
-    without_models,
 )
+from reproduction.failed import told_failures
 from reproduction.sentences_rates import barely
 from reproduction.simple import joined, listed, number, percent, score
 from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
@@ -219,8 +219,9 @@ def _how_much(kept: Kept) -> str:
             continue
         done, goals = progress(kept, world)
         if done < goals:
-            others = "; the others have no model" if without_models(kept, world) else ""
-            told.append(f"Of ({world.letter}) {done} of {goals} audits are there{others}.")
+            name = f"{kept.group}{world.ending}"
+            failed = [row for row in kept.failures if (row["protocol"], row["what"]) == (name, "audit")]
+            told += filter(None, [f"Of ({world.letter}) {done} of {goals} audits are there.", told_failures(failed)])
         else:
             told.append(f"({world.letter}) is there in full.")
     return " ".join(told)

@@ -9,8 +9,9 @@ from collections.abc import Mapping
 
 from reproduction.agreement import agree, leave_one_out, means, without
 from reproduction.claims import list_claims, our_numbers
+from reproduction.failed import told_failures
 from reproduction.simple import joined, listed, percent, score, signed, trainings
-from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, Kept, paper_rows, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, WHAT, Kept, paper_rows, printed
 from reproduction.tables_rs import (
     LEFT_OUT,
     class_correlations,
@@ -25,14 +26,6 @@ from sfra.tables.names import method_name
 
 LEFT_WITH_MORE = ("random-label", "boundary-shrink", "salun")
 """Methods that the paper's recipes leave with far more forget accuracy than ours, and whose RS is not far."""
-
-WHAT = {
-    "audit": "audits",
-    "pra": "PRA",
-    "linear-probe": "linear probes",
-    "diagnostics": "diagnoses",
-    "geometry": "maps",
-}
 
 NAMES = {"cuda": "GPU", "cpu": "CPU"}
 """Kinds of devices, for readers."""
@@ -49,9 +42,11 @@ def coverage(kept: Kept) -> str:
     for row in kept.coverage:
         if row["what"] in WHAT:
             lacking[WHAT[row["what"]]] += int(row["goals"] - row["done"])
+    for row in kept.failures:
+        lacking[WHAT[row["what"]]] -= 1
     missing = joined([f"{count} {name}" for name, count in lacking.items() if count])
-    left = f"Not computed yet: {missing}." if missing else "Nothing is missing."
-    return "\n".join([*lines, "", f"{_busy(kept)} {left}"])
+    left = f"Not computed yet: {missing}." if missing else f"Nothing {'else ' if kept.failures else ''}is missing."
+    return "\n".join([*lines, "", " ".join(filter(None, [_busy(kept), told_failures(kept.failures), left]))])
 
 
 def _busy(kept: Kept) -> str:

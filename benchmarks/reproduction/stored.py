@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cached_property
 from pathlib import Path
 from statistics import fmean
@@ -18,7 +18,20 @@ ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "reproduction"
 PAPER = KEPT / "paper"
 
-TEXT = ("protocol", "method", "forget", "audit", "varied", "scale", "variant", "rule", "verdict", "what", "name")
+TEXT = (
+    "protocol",
+    "method",
+    "forget",
+    "audit",
+    "varied",
+    "scale",
+    "variant",
+    "rule",
+    "verdict",
+    "what",
+    "name",
+    "reason",
+)
 """Columns that are never numbers, though they may look so."""
 
 SCALES, RULES = ("native", "canonical"), ("worst-case", "validation", "source-free")
@@ -29,6 +42,15 @@ PUBLISHED = ("native", "worst-case")
 
 VERDICT = ("canonical", "source-free")
 """The reading that a verdict rests on."""
+
+WHAT = {
+    "audit": "audits",
+    "pra": "PRA",
+    "linear-probe": "linear probes",
+    "diagnostics": "diagnoses",
+    "geometry": "maps",
+}
+"""Goals of a kind, for readers."""
 
 METHOD_OF = {name: key for key, name in METHODS.items()}
 METHOD_LIST = tuple(key for key in METHODS if key != "original")
@@ -48,15 +70,17 @@ class Kept:
     """The rows of one group of protocols."""
 
     group: str
-    originals: Sequence[Row]
-    audits: Sequence[Row]
-    pra: Sequence[Row]
-    probes: Sequence[Row]
-    diagnostics: Sequence[Row]
-    models: Sequence[Row]
-    selection: Sequence[Row]
-    confusion: Sequence[Row]
-    coverage: Sequence[Row]
+    originals: Sequence[Row] = ()
+    audits: Sequence[Row] = ()
+    pra: Sequence[Row] = ()
+    probes: Sequence[Row] = ()
+    diagnostics: Sequence[Row] = ()
+    models: Sequence[Row] = ()
+    selection: Sequence[Row] = ()
+    confusion: Sequence[Row] = ()
+    coverage: Sequence[Row] = ()
+    failures: Sequence[Row] = ()
+    remade: Sequence[Row] = ()
 
     def main(self, scale: str, rule: str, *, forget: str | None = None) -> list[Row]:
         """Keep the main audits of the group's own protocol in one reading, or those of a set of several classes."""
@@ -79,7 +103,7 @@ class Kept:
 
 def read_kept(group: str, folder: Path = KEPT) -> Kept:
     """Read the rows of a group."""
-    names = ("originals", "audits", "pra", "probes", "diagnostics", "models", "selection", "confusion", "coverage")
+    names = [one.name for one in fields(Kept) if one.name != "group"]
     return Kept(group=group, **{name: read_csv(folder / group / f"{name}.csv") for name in names})
 
 

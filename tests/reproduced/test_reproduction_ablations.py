@@ -275,3 +275,24 @@ def test_sizes_are_in_order_with_the_main_audit_among_them(whole: Kept) -> None:
 def test_everything_is_said_to_be_there_and_nothing_so_far(whole: Kept) -> None:
     assert SENTENCES["ablations"](whole) == "All 583 of these audits are there, of all methods."
     assert not any("So far" in SENTENCES[name](whole) or "yet" in SENTENCES[name](whole) for name in NAMES)
+
+
+def test_audits_that_fail_are_not_called_a_part_that_is_still_to_come(whole: Kept) -> None:
+    (row,) = (one for one in whole.coverage if one["protocol"] == ABLATIONS)
+    lacking = [{**one, "done": 581.0} if one is row else one for one in whole.coverage]
+    failed = {
+        "protocol": ABLATIONS,
+        "what": "audit",
+        "forget": "7",
+        "varied": "proposal=abs-gaussian",
+        "reason": "none",
+    }
+    rows = [failed | {"method": method} for method in ("scrub", "delete")]
+    part, all_but_two = (
+        SENTENCES["ablations"](replace(whole, coverage=lacking, failures=some)) for some in (rows[:1], rows)
+    )
+    assert part == "581 of 583 of these audits are there, of all methods: what follows is a part."
+    assert all_but_two == (
+        "581 of 583 of these audits are there, of all methods. Cannot be computed: 2 audits of SCRUB 7 and DELETE 7 "
+        f"with proposal=abs-gaussian in `{ABLATIONS}` (none)."
+    )

@@ -45,9 +45,7 @@ def diagnosis(protocol: str, forget: str, kappa: float) -> dict[str, Any]:
 
 
 def made(audits: Sequence[Mapping[str, Any]], diagnostics: Sequence[Mapping[str, Any]] = ()) -> Kept:
-    names = ("originals", "pra", "probes", "models", "selection", "confusion", "coverage")
-    nothing: dict[str, Any] = {name: [] for name in names}
-    return Kept(group=COMPARED, audits=audits, diagnostics=diagnostics, **nothing)
+    return Kept(group=COMPARED, audits=audits, diagnostics=diagnostics)
 
 
 def two_worlds(steps: float, *, own: float = 0.2, kappa: float = math.sqrt(8)) -> Kept:

@@ -209,8 +209,7 @@ def test_a_model_exactly_at_its_limit_is_quiet_and_one_without_a_floor_is_not() 
 
 
 def empty() -> Kept:
-    names = ("originals", "audits", "pra", "probes", "diagnostics", "models", "selection", "confusion", "coverage")
-    return Kept(group=GROUP, **{name: [] for name in names})
+    return Kept(group=GROUP)
 
 
 def test_gaps_are_over_the_scales_and_classes_that_both_have() -> None:

@@ -15,6 +15,7 @@ from reproduction.simple import trainings
 from reproduction.stored import METHOD_LIST, Kept, read_kept
 from reproduction_made import (
     LONG,
+    RATED,
     STEPPED,
     TEN,
     THREE,
@@ -161,20 +162,21 @@ def test_models_that_kept_much_of_the_class_are_named(bare: Kept, left: float, n
     assert ("still had more" in told) is named
 
 
-def test_audits_are_said_to_have_no_model_only_where_that_is_known(bare: Kept) -> None:
-    known = [{"protocol": STEPPED, "method": m, "forget": k} for m in MOST for k in THREE]
+def test_audits_that_cannot_be_computed_are_told_with_their_reason(bare: Kept) -> None:
+    failed = {"protocol": STEPPED, "seed": 0, "method": "negative-gradient-plus", "audit": "main", "varied": None}
+    rows = [
+        failed | {"what": what, "forget": forget, "failed": "unlearn", "reason": "diverged"}
+        for what in ("audit", "pra")
+        for forget in THREE
+    ]
     kept = stepped(bare, 0.5, methods=[*MOST, "masked"], goals=36)
-
-    def told(models: list[dict[str, str]], made: Kept = kept) -> bool:
-        text = SENTENCES["experiments"](replace(made, models=models))
-        assert "of 36 audits are there" in text
-        return "33 of 36 audits are there; the others have no model." in text
-
-    assert told(known)
-    assert not told([])
-    assert not told([*known, {"protocol": STEPPED, "method": "negative-gradient-plus", "forget": "3"}])
-    unmasked = stepped(bare, 0.5, goals=36)  # the lacking ones are controls, which are made of the original
-    assert not told([{**row, "method": m} for row in known for m in ("scrub",)], unmasked)
+    there = "Of (c) 33 of 36 audits are there."
+    why = f" Cannot be computed: 3 audits of Negative Gradient+ 0, 3, 7 in `{STEPPED}` (diverged)."
+    text, explained = (SENTENCES["experiments"](replace(kept, failures=some)) for some in ([], rows))
+    assert there in text
+    assert explained == text.replace(there, there + why)
+    elsewhere = [row | {"protocol": RATED} for row in rows]
+    assert SENTENCES["experiments"](replace(kept, failures=elsewhere)) == text
 
 
 # what one change does
