@@ -13,7 +13,8 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
-from sfra.errors import InputError
+from sfra import files
+from sfra.errors import InputError, UnsafeFileError
 from sfra.files import read_arrays, write_atomically, write_npz
 
 ARRAYS: dict[str, NDArray[Any]] = {
@@ -178,3 +179,14 @@ def test_a_written_file_has_the_permissions_of_any_other_new_file(tmp_path: Path
     write_atomically(tmp_path / "ours", b"x")
     modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
     assert modes[0] == modes[1]
+
+
+def test_a_file_that_would_fill_the_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed(tmp_path / "bomb.npz", weight=np.zeros(2**20, dtype=np.float32))
+    assert (tmp_path / "bomb.npz").stat().st_size < 2**22 / 200
+    assert len(read_arrays(tmp_path / "bomb.npz")["weight"]) == 2**20  # 4 MiB hurt nobody
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**20)
+    with pytest.raises(UnsafeFileError, match=r"would grow to 0\.0 GiB[\s\S]*times as large"):
+        read_arrays(tmp_path / "bomb.npz")
+    np.savez(tmp_path / "plain.npz", weight=np.zeros(2**20, dtype=np.float32))
+    assert len(read_arrays(tmp_path / "plain.npz")["weight"]) == 2**20

@@ -326,7 +326,7 @@ def test_a_loss_that_is_not_finite_is_refused_with_its_epoch() -> None:
         )
 
 
-@pytest.mark.parametrize("module", ["relearn", "trajectory", "adam", "adam_kernels"])
+@pytest.mark.parametrize("module", ["relearn", "trajectory", "adam", "adam_kernels", "compiled"])
 def test_nothing_that_relearns_imports_what_reads_data(module: str) -> None:
     """The source-free claim: these files know the head, errors, shapes and each other, and no more of sfra."""
     source = Path(sfra.adam.__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
@@ -334,4 +334,6 @@ def test_nothing_that_relearns_imports_what_reads_data(module: str) -> None:
     names = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
     names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
     own = {name for name in names if name.split(".")[0] == "sfra"}
-    assert own <= {f"sfra.{name}" for name in ("adam", "adam_kernels", "errors", "head", "trajectory", "types")}
+    assert own <= {
+        f"sfra.{name}" for name in ("adam", "adam_kernels", "compiled", "errors", "head", "trajectory", "types")
+    }

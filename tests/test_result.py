@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
-import sfra.result as result_module
 from audit_toys import FORGET, SMALL, compare, hidden, never_seen
 from sfra.audit import audit
 from sfra.errors import InputError
@@ -119,16 +120,21 @@ def test_nothing_is_half_written_when_the_second_file_cannot_be(
     report: AuditReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "audit.json").write_text("of an earlier audit")
+    Head(torch.eye(3)).save(tmp_path / "relearned_head.safetensors")
+    before = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    real, opened = os.fdopen, []
 
-    def full(target: Path, content: bytes) -> None:
-        raise OSError("no space left")
+    def full(handle: int, mode: str) -> Any:
+        opened.append(handle)
+        if len(opened) == 2:
+            os.close(handle)
+            raise OSError("no space left")
+        return real(handle, mode)
 
-    monkeypatch.setattr(result_module, "write_atomically", full)
+    monkeypatch.setattr("sfra.files.os.fdopen", full)
     with pytest.raises(OSError, match="no space left"):
         report.save(tmp_path)
-    assert (tmp_path / "audit.json").read_text() == "of an earlier audit"
-    assert {file.name for file in tmp_path.iterdir()} == {"audit.json", "relearned_head.safetensors"}
-    assert Head.load(tmp_path / "relearned_head.safetensors").classes == 6
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == before
 
 
 def test_a_number_that_json_does_not_have_is_refused_before_anything_is_written(

@@ -46,7 +46,7 @@ TOPS = {"sfra", "PIL", "sklearn", "torchvision", "transformers", "datasets", "on
 
 
 def allowed(module: str) -> bool:
-    return module in {"sfra", "sfra._version", "sfra.adam_kernels"} or any(
+    return module in {"sfra", "sfra._version", "sfra.adam_kernels", "sfra.compiled"} or any(
         module == name or module.startswith(f"{name}.") for name in ALLOWED
     )
 

@@ -10,7 +10,8 @@ import math
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
+
+from sfra.compiled import compiled
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
@@ -19,7 +20,7 @@ _EPSILON, _ZERO, _ONE = np.float32(EPSILON), np.float32(0), np.float32(1)
 
 # Sums may be spread over vector lanes, but NaN and infinity keep their meaning. Division follows numpy: Python's
 # check for a zero divisor would keep the loops from being vectorised.
-kernel = njit(nogil=True, cache=True, error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
+kernel = compiled(error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 
 @kernel

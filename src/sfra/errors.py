@@ -1,10 +1,21 @@
 """What the user can fix: one message that says what, expected, got and what to do."""
 
+from __future__ import annotations
+
+
+def printable(text: object) -> str:
+    """Make text that may come out of a file safe for a terminal: no control character but the ends of lines.
+
+    >>> printable("a cat" + chr(27) + "[2J")
+    'a cat?[2J'
+    """
+    return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in str(text))
+
 
 class SfraError(Exception):
     """An error the user can fix; the command line prints it without a traceback and exits with 2.
 
-    The message has up to four parts, each on its own line::
+    The message has up to four parts, each on its own line, and holds nothing that a terminal would act upon::
 
         the forget index is out of range
           expected: 0 to 9
@@ -20,8 +31,8 @@ class SfraError(Exception):
     def __init__(self, what: str, *, expected: object = None, got: object = None, do: object = None) -> None:
         parts = (("expected:", expected), ("got:", got), ("do:", do))
         lines = [what] + [f"  {label:<9} {part}" for label, part in parts if part is not None]
-        super().__init__("\n".join(lines))
-        self.what = what
+        super().__init__(printable("\n".join(lines)))
+        self.what = printable(what)
 
 
 class InputError(SfraError, ValueError):

@@ -5,6 +5,8 @@ from __future__ import annotations
 import io
 import os
 import tempfile
+import zipfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,10 @@ from numpy.typing import NDArray
 from safetensors.torch import load as parse_safetensors
 from torch import Tensor
 
-from sfra.errors import InputError
+from sfra.errors import InputError, UnsafeFileError
+
+SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 2**28, 200
+"""A file that grows to more than so many bytes and so many times its size is no file of features or weights."""
 
 
 def read_arrays(source: Path) -> dict[str, Tensor]:
@@ -25,9 +30,12 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
         if source.suffix == ".safetensors":
             return parse_safetensors(source.read_bytes())
         if source.suffix == ".npz":
+            _refuse_bomb(source)
             with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 arrays = {name: np.asarray(archive[name]) for name in archive.files}
             return {name: torch.from_numpy(array) for name, array in arrays.items() if array.dtype.kind in "biuf"}
+    except UnsafeFileError:
+        raise
     except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
         raise InputError(
             f"{source.name} cannot be read",
@@ -38,6 +46,19 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
     raise InputError("this is not a file of arrays", expected="a .safetensors or .npz file", got=source.name)
 
 
+def _refuse_bomb(source: Path) -> None:
+    """Refuse a compressed file that would fill the memory: large, and far larger than numbers can be compressed."""
+    with zipfile.ZipFile(source) as archive:
+        size = sum(member.file_size for member in archive.infolist())
+    if size > SUSPICIOUS_BYTES and size > SUSPICIOUS_RATIO * source.stat().st_size:
+        raise UnsafeFileError(
+            f"{source.name} would grow to {size / 2**30:.1f} GiB, and was not opened",
+            expected=f"arrays at most {SUSPICIOUS_RATIO} times as large as the file",
+            got=f"{size / source.stat().st_size:.0f} times as large",
+            do="if it is from someone you trust, save it again without compression",
+        )
+
+
 def write_npz(target: Path, **arrays: NDArray[Any]) -> None:
     """Write arrays to an ``.npz`` file, whole or not at all."""
     buffer = io.BytesIO()
@@ -45,17 +66,41 @@ def write_npz(target: Path, **arrays: NDArray[Any]) -> None:
     write_atomically(target, buffer.getvalue())
 
 
+def write_text(target: Path, text: str) -> None:
+    """Write text, whole or not at all; what cannot be written as UTF-8, as in names of files, becomes a ``?``."""
+    write_atomically(target, to_bytes(text))
+
+
+def to_bytes(text: str) -> bytes:
+    """Encode text; half a character, which names of files can hold, becomes a ``?``.
+
+    >>> to_bytes("cat" + chr(0xDCFF))
+    b'cat?'
+    """
+    return text.encode("utf-8", "replace")
+
+
 def write_atomically(target: Path, content: bytes) -> None:
     """Write to a temporary neighbour, then rename: a reader sees the old file or the new, never a part."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+    write_together({target: content})
+
+
+def write_together(contents: Mapping[Path, bytes]) -> None:
+    """Write files that belong together: none takes its name before all are on the disk in full."""
+    drafts: dict[Path, str] = {}
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(content)
-        os.chmod(name, 0o666 & ~_umask())
-        os.replace(name, target)
+        for target, content in contents.items():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            handle, drafts[target] = tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
+            with os.fdopen(handle, "wb") as file:
+                file.write(content)
+            os.chmod(drafts[target], 0o666 & ~_umask())
+        for target in contents:
+            os.replace(drafts[target], target)
+            del drafts[target]
     except BaseException:
-        os.unlink(name)
+        for draft in drafts.values():
+            os.unlink(draft)
         raise
 
 

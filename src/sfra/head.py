@@ -111,11 +111,15 @@ class Head:
                 got=list(rows),
             )
 
+    def to_safetensors(self) -> bytes:
+        """Return the content of a ``.safetensors`` file with ``weight`` and ``bias``."""
+        return dump_safetensors({"weight": self.weight, "bias": self.bias})
+
     def save(self, path: str | Path) -> None:
         """Write ``weight`` and ``bias`` to ``.safetensors`` or ``.npz``, whole or not at all."""
         target = Path(path)
         if target.suffix == ".safetensors":
-            write_atomically(target, dump_safetensors({"weight": self.weight, "bias": self.bias}))
+            write_atomically(target, self.to_safetensors())
         elif target.suffix == ".npz":
             write_npz(target, weight=self.weight.numpy(), bias=self.bias.numpy())
         else:

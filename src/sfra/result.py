@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfra.errors import InputError
-from sfra.files import write_atomically
+from sfra.files import to_bytes, write_together
 from sfra.findings import Finding
 from sfra.head import Head
 from sfra.verdict import VERDICTS
@@ -90,14 +90,13 @@ class AuditReport:
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, each whole or not at all."""
+        """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none."""
         out = Path(folder)
         if out.exists() and not out.is_dir():
             raise InputError("the results cannot be written there", expected="a folder", got=f"the file {out}")
-        text = self.to_json().encode()  # may refuse: before anything is written
-        self.relearned_head.save(out / "relearned_head.safetensors")
-        write_atomically(out / "audit.json", text)
-        return out / "audit.json"
+        head, audit = out / "relearned_head.safetensors", out / "audit.json"
+        write_together({head: self.relearned_head.to_safetensors(), audit: to_bytes(self.to_json())})
+        return audit
 
     def value(self, path: str) -> float | None:
         """Return a scalar of the result by its dotted name, such as ``rs``, ``forget.after`` or ``rs_at.0.02``.

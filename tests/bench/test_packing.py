@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench_toys import number as number
+from sfra.bench import packing
 from sfra.bench.cell import Cell
 from sfra.bench.compute import compute
 from sfra.bench.packing import pack, read_facts, unpack
@@ -124,3 +125,53 @@ def test_a_file_that_is_no_archive_is_named(full: Store, tmp_path: Path) -> None
     (tmp_path / "r.tar.gz").write_bytes(b"no archive")
     with pytest.raises(InputError, match=r"r\.tar\.gz cannot be read"):
         unpack(tmp_path / "r.tar.gz", full)
+
+
+def test_a_changed_byte_behind_the_last_file_is_noticed(full: Store, tmp_path: Path) -> None:
+    file, other = tmp_path / "r.tar.gz", Store(tmp_path / "other")
+    pack([SUM], full, file)
+    content = bytearray(file.read_bytes())
+    content[-8] ^= 1  # of the checksum: every file can be read, and is not what was packed
+    file.write_bytes(content)
+    with pytest.raises(InputError, match="cannot be read"):
+        unpack(file, other)
+    assert not list(other.records())
+
+
+def test_a_cell_under_a_false_name_is_refused_and_none_before_it_taken_in(full: Store, tmp_path: Path) -> None:
+    pack([ONE, SUM], full, tmp_path / "r.tar.gz")
+    with tarfile.open(tmp_path / "r.tar.gz") as given:
+        files = {m.name: stream.read() for m in given if (stream := given.extractfile(m)) is not None}
+    (name,) = (name for name in files if name.endswith(f"{SUM.key}/result.json"))
+    files[name] = files[name].replace(ONE.key.encode(), ("0" * 64).encode())
+    other = Store(tmp_path / "other")
+    with pytest.raises(UnsafeFileError, match="under a false name"):
+        unpack(archive(tmp_path / "false.tar.gz", **files), other)
+    assert not list(other.records())
+    assert not list((other.root / "tmp").iterdir())
+
+
+def test_an_archive_that_would_fill_the_disk_is_refused(
+    full: Store, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pack([ONE, SUM], full, tmp_path / "r.tar.gz")
+    with tarfile.open(tmp_path / "r.tar.gz") as given:
+        size = sum(member.size for member in given)
+    monkeypatch.setattr(packing, "LARGEST_IN_ALL", size - 1)
+    with pytest.raises(UnsafeFileError, match="no result"):
+        unpack(tmp_path / "r.tar.gz", Store(tmp_path / "other"))
+    monkeypatch.setattr(packing, "LARGEST_IN_ALL", size)
+    assert unpack(tmp_path / "r.tar.gz", Store(tmp_path / "other")) == 2
+
+
+def test_a_file_that_is_mostly_holes_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "holes.tar"
+    member = tarfile.TarInfo(f"cells/number/{ONE.key}/value.txt")
+    member.pax_headers = {"GNU.sparse.map": "0,1", "GNU.sparse.size": str(2**30), "GNU.sparse.major": "0"}
+    member.size = 1
+    with tarfile.open(file, "w", format=tarfile.PAX_FORMAT) as out:
+        out.addfile(member, io.BytesIO(b"x"))
+    with tarfile.open(file) as made:
+        assert next(iter(made)).issparse()
+    with pytest.raises(UnsafeFileError, match="no result"):
+        unpack(file, Store(tmp_path / "other"))

@@ -185,7 +185,7 @@ def test_results_that_cannot_be_written_in_the_end_are_the_users_to_fix(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sfra.result.write_atomically", full)
+    monkeypatch.setattr("sfra.result.write_together", full)
     ran = run(capfd, *files.measured, "--out", "out")
     assert ran.code == 2
     assert "the results could not be written" in ran.err

@@ -48,7 +48,7 @@ class Cell:
         object.__setattr__(self, "needs", dict(sorted(self.needs.items())))
         object.__setattr__(self, "version", self.version or find_work(self.kind).version)
         object.__setattr__(self, "label", self.label or self._describe())
-        object.__setattr__(self, "key", hashlib.sha256(canonical(self._identity()).encode()).hexdigest())
+        object.__setattr__(self, "key", key_of(**self._identity()))
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and other.key == self.key
@@ -63,6 +63,12 @@ class Cell:
     def _describe(self) -> str:
         values = (f"{name}={value}" for name, value in self.settings.items() if not isinstance(value, dict))
         return " ".join((self.kind, *values))
+
+
+def key_of(*, kind: str, version: int, settings: dict[str, Any], needs: dict[str, str]) -> str:
+    """Name a cell by what determines its result; ``needs`` are keys by role."""
+    identity = {"kind": kind, "version": version, "settings": settings, "needs": needs}
+    return hashlib.sha256(canonical(identity).encode()).hexdigest()
 
 
 def canonical(value: object, *, what: str = "value") -> str:

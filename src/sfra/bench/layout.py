@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from sfra.bench.folders import read_json, write_json
-from sfra.bench.locks import StoreError
+from sfra.bench.locks import StoreError, leads_elsewhere
 
 LAYOUT = 1
 """Version of the layout, which ``store.json`` tells."""
@@ -29,7 +29,10 @@ def make_layout(root: Path) -> None:
 
 
 def check_layout(root: Path) -> None:
-    """Refuse a folder that is no store, or one of another layout."""
+    """Refuse a folder that is no store, one of another layout, or one with parts that lie outside of it."""
+    for path in (root / "store.json", *(root / name for name in FOLDERS), *(root / "cells").glob("*")):
+        if path.is_symlink():
+            raise leads_elsewhere(path)
     mark = read_json(root / "store.json")
     if mark is None:
         raise _foreign(root, "no store.json" if root.is_dir() else "no such folder")

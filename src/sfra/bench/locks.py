@@ -22,6 +22,16 @@ class StoreError(SfraError):
     """The store's folder cannot be used: no space, no permission, no locks, or not a store."""
 
 
+def leads_elsewhere(path: Path) -> StoreError:
+    """Say that a part of a store is a link: whoever made it would have us write wherever it points."""
+    return StoreError(
+        "a part of the store leads elsewhere, and was not followed",
+        expected="folders and files of its own (the folder of the whole store may be a link)",
+        got=f"a symbolic link: {path}",
+        do="do not use this store, or put what the link points to in its place",
+    )
+
+
 class Lock:
     """A held lock; released by :meth:`release`, by leaving the block, or by the death of this process alone.
 
@@ -57,7 +67,12 @@ def acquire(path: Path, *, shared: bool = False) -> Lock | None:
     """
     if fcntl is None:
         raise StoreError("this system has no file locks", expected="flock, as on Linux and macOS", got=os.name)
-    handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    try:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o666)
+    except OSError as problem:
+        if problem.errno == errno.ELOOP:
+            raise leads_elsewhere(path) from None
+        raise
     try:
         fcntl.flock(handle, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
     except OSError as problem:

@@ -12,6 +12,7 @@ import hashlib
 import io
 import json
 import lzma
+import os
 import re
 import tarfile
 import uuid
@@ -21,9 +22,9 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.cell import Cell, reachable
+from sfra.bench.cell import Cell, key_of, reachable
 from sfra.bench.folders import disk_errors, remove
-from sfra.bench.records import parse_cell
+from sfra.bench.records import Record, parse_cell
 from sfra.bench.store import Store
 from sfra.errors import InputError, UnsafeFileError
 from sfra.files import write_atomically
@@ -31,6 +32,9 @@ from sfra.files import write_atomically
 FACTS = "facts.jsonl"
 LARGEST = 2**31
 """Bytes that one file of an archive may have."""
+
+LARGEST_IN_ALL = 2**33
+"""Bytes that all files of an archive may have, and what may follow after them."""
 
 _MEMBER = re.compile(r"cells/([a-z-]+)/([0-9a-f]{64})/([\w.-]+(?:/[\w.-]+)*)")
 
@@ -81,7 +85,7 @@ def unpack(file: str | Path, store: Store) -> int:
         UnsafeFileError: The archive holds something else than files of cells.
         InputError: It cannot be read, or holds a cell that is not whole.
     """
-    name = hashlib.sha256(str(Path(file).absolute()).encode()).hexdigest()
+    name = hashlib.sha256(os.fsencode(Path(file).absolute())).hexdigest()
     lock = store.lock(name)  # whose holder lives: nobody sweeps the draft away
     if lock is None:
         raise InputError("the archive is being unpacked already", got=file, do="wait for the other process")
@@ -89,8 +93,9 @@ def unpack(file: str | Path, store: Store) -> int:
     with lock, disk_errors(store.root):
         draft.mkdir()
         try:
-            keys = set(_extract(Path(file), draft))
-            return sum(_adopt(store, draft / kind / key, kind, key) for kind, key in sorted(keys))
+            keys = sorted(set(_extract(Path(file), draft)))
+            records = [_whole(draft / kind / key, kind, key) for kind, key in keys]
+            return sum(store.adopt(draft / r.kind / r.key, r) for r in records)
         finally:
             remove(draft)
 
@@ -114,20 +119,30 @@ def _extract(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
             yield kind, key
 
 
-def _adopt(store: Store, folder: Path, kind: str, key: str) -> bool:
+def _whole(folder: Path, kind: str, key: str) -> Record:
+    """Read a cell that is what its name says: whole, and of the settings that its key is the hash of."""
     record = parse_cell(folder)
     if record is None or record.kind != kind:
         raise InputError("the archive holds a cell that is not whole", got=f"{kind} {key[:12]}", do="pack it again")
-    return store.adopt(folder, record)
+    identity = {"kind": record.kind, "version": record.version, "settings": record.settings, "needs": record.needs}
+    if key_of(**identity) != key:  # type: ignore[arg-type]
+        raise UnsafeFileError(
+            "the archive holds a cell under a false name, and was not unpacked",
+            expected="the hash of its kind, version, settings and needs",
+            got=f"{kind} {key[:12]}",
+            do="do not use this file",
+        )
+    return record
 
 
 def _members(file: Path) -> Iterator[tuple[str, bytes]]:
     """Yield the files of an archive, refusing every other kind of entry and every name that leads elsewhere."""
     try:
         with tarfile.open(file) as archive:
+            total = 0
             for member in archive:
-                known = member.name == FACTS or _MEMBER.fullmatch(member.name)
-                if not member.isfile() or not known or ".." in member.name.split("/") or member.size > LARGEST:
+                total += member.size
+                if not _is_result(member) or total > LARGEST_IN_ALL:
                     raise UnsafeFileError(
                         "the archive holds something that is no result, and was not unpacked",
                         expected=f"files of cells, and {FACTS}",
@@ -137,9 +152,24 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield member.name, content.read()
+            _read_on(archive, LARGEST_IN_ALL)
     except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as problem:
         raise InputError(
             f"{file} cannot be read",
             expected="an archive of results",
             got=f"{type(problem).__name__}: {problem}",
         ) from None
+
+
+def _is_result(member: tarfile.TarInfo) -> bool:
+    known = member.name == FACTS or _MEMBER.fullmatch(member.name) is not None
+    plain = member.isfile() and not member.issparse()
+    return plain and known and ".." not in member.name.split("/") and member.size <= LARGEST
+
+
+def _read_on(archive: tarfile.TarFile, limit: int) -> None:
+    """Read what follows the last file: the checksum at the end tells whether the archive is whole."""
+    stream = archive.fileobj
+    assert stream is not None
+    while limit > 0 and (rest := stream.read(2**20)):
+        limit -= len(rest)

@@ -55,9 +55,9 @@ class Failure:
 
 
 def parse_cell(folder: Path) -> Record | None:
-    """Read the folder of a cell; None when it is not whole."""
+    """Read the folder of a cell; None when it is not whole, or a link to one elsewhere."""
     facts = read_json(folder / "result.json")
-    if facts is None or facts.get("key") != folder.name:
+    if facts is None or facts.get("key") != folder.name or folder.is_symlink():
         return None
     try:
         record = Record(**{each.name: facts[each.name] for each in fields(Record)})

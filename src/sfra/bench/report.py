@@ -16,7 +16,7 @@ from sfra.bench.plan import plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.rows import Row, Rows, collect
 from sfra.bench.tables import tables_of
-from sfra.files import write_atomically
+from sfra.files import write_text
 from sfra.tables import Table
 
 READINGS = (("canonical", "source-free"), ("native", "worst-case"))
@@ -53,11 +53,11 @@ class BenchReport:
         out = Path(folder)
         tables.write_tables(self.tables, out / "tables")
         everything = "\n\n".join([*(tables.to_markdown(one).strip() for one in self.tables), *self._missing()])
-        write_atomically(out / "tables.md", f"# {self.protocol.name}\n\n{everything}\n".encode())
+        write_text(out / "tables.md", f"# {self.protocol.name}\n\n{everything}\n")
         for name in ROWS:
-            write_atomically(out / "rows" / f"{name}.csv", _csv(getattr(self.rows, name)).encode())
+            write_text(out / "rows" / f"{name}.csv", _csv(getattr(self.rows, name)))
         text = json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-        write_atomically(out / "bench.json", text.encode())
+        write_text(out / "bench.json", text)
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as plain values."""

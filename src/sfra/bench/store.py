@@ -24,7 +24,7 @@ from sfra.bench.cell import Cell, check_key
 from sfra.bench.folders import disk_errors, force_out, read_json, remove, sizes, write_json
 from sfra.bench.journal import Journal
 from sfra.bench.layout import check_layout, make_layout
-from sfra.bench.locks import Lock, StoreError, acquire, is_held, read_owner
+from sfra.bench.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
 from sfra.bench.records import Failure, Record, parse_cell
 from sfra.errors import InputError
 
@@ -157,7 +157,10 @@ class Store:
 
     def scratch(self, cell: Cell | str) -> Path:
         """Say where a cell's computation may keep its own checkpoints."""
-        return self.root / "scratch" / _key(cell)
+        path = self.root / "scratch" / _key(cell)
+        if path.is_symlink():
+            raise leads_elsewhere(path)
+        return path
 
     def write_failure(self, failure: Failure) -> None:
         """Keep the reason of a failure."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import sys
 import traceback
@@ -10,10 +11,17 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from sfra.errors import SfraError
+from sfra.errors import SfraError, printable
 
 FIXABLE, DEFECT, INTERRUPTED, NO_READER = 2, 70, 130, 141
 """Exit codes: the user can fix it; a defect of this program; Ctrl-C; the reader of our output went away."""
+
+
+OF_THE_DISK = (
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG),
+    *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY),
+)
+"""What the user can fix of what goes wrong with files: no space, no permission, a name in the way."""
 
 
 class Command(TyperCommand):
@@ -42,8 +50,8 @@ class Command(TyperCommand):
 
 
 def say(message: str) -> None:
-    """Print a line on stderr, where it does not mix with results."""
-    typer.echo(message, err=True)
+    """Print a line on stderr, where it does not mix with results; what a terminal would act upon is replaced."""
+    typer.echo(printable(message), err=True)
 
 
 def report(problem: BaseException, *, debug: bool = False) -> int:
@@ -54,6 +62,9 @@ def report(problem: BaseException, *, debug: bool = False) -> int:
     if isinstance(problem, BrokenPipeError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return NO_READER
+    if isinstance(problem, OSError) and not isinstance(problem, SfraError) and problem.errno in OF_THE_DISK:
+        where = "" if problem.filename is None else f" at {problem.filename}"
+        problem = SfraError(f"a file cannot be used{where}", got=problem.strerror, do="check the path and the disk")
     if debug or not isinstance(problem, SfraError):
         traceback.print_exception(problem)
     if isinstance(problem, SfraError):

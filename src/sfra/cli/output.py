@@ -59,7 +59,7 @@ def print_json(text: str) -> None:
     if buffer is None:
         sys.stdout.write(text + end)
     else:
-        buffer.write((text + end).encode())
+        buffer.write((text + end).encode("utf-8", "replace"))
         buffer.flush()
 
 

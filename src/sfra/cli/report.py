@@ -114,10 +114,10 @@ def _of_benchmark(
 
 
 def _write(out: Path, text: str) -> None:
-    from sfra.files import write_atomically
+    from sfra.files import write_text
 
     try:
-        write_atomically(out, text.encode())
+        write_text(out, text)
     except OSError as problem:
         raise InputError("the page could not be written", got=f"{out}: {problem}") from None
 

@@ -23,9 +23,10 @@ from numba import njit
 from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
+from sfra.compiled import compiled
 from sfra.probes.codes import ABS_GAUSSIAN, ENERGY, LAPLACE, RELU_GAUSSIAN, SOFTMAX, UNIFORM
 
-kernel = njit(nogil=True, cache=True, fastmath={"contract"})
+kernel = compiled(fastmath={"contract"})
 
 
 def _coefficients(

@@ -11,10 +11,11 @@ from typing import no_type_check
 
 import numpy as np
 from jaxtyping import Float
-from numba import njit
 from numpy import ndarray
 
-kernel = njit(nogil=True, cache=True, fastmath={"contract", "reassoc"})
+from sfra.compiled import compiled
+
+kernel = compiled(fastmath={"contract", "reassoc"})
 
 BLOCK = 32
 """Rows of one product; a matrix given to :func:`product` is padded to whole blocks with :func:`pad`."""

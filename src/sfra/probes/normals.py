@@ -11,9 +11,10 @@ import math
 from typing import no_type_check
 
 import numpy as np
-from numba import njit
 
-kernel = njit(nogil=True, cache=True, fastmath={"contract"})
+from sfra.compiled import compiled
+
+kernel = compiled(fastmath={"contract"})
 
 FAR = 35.0
 """From here on the upper tail is handled in the logarithm: its probability, 1e-268, nears the smallest float64."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
-from sfra.files import write_atomically
+from sfra.files import write_text
 from sfra.tables.csv_file import to_csv
 from sfra.tables.latex import to_latex
 from sfra.tables.markdown import to_markdown
@@ -20,6 +20,6 @@ def write_tables(tables: Iterable[Table], folder: str | Path) -> list[Path]:
     for table in tables:
         for suffix, render in FORMATS.items():
             target = Path(folder) / f"{table.label}{suffix}"
-            write_atomically(target, render(table).encode())
+            write_text(target, render(table))
             written.append(target)
     return written
