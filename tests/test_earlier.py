@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -100,3 +101,60 @@ def test_a_file_that_is_no_audit_is_refused(tmp_path: Path) -> None:
         against(tmp_path / "broken.json")
     with pytest.raises(InputError, match=r"gone\.json cannot be read"):
         against(tmp_path / "gone.json")
+
+
+def spoil(value: Any, *path: str | int) -> Callable[[dict[str, Any]], None]:
+    """Put a value in the place of another."""
+
+    def change(content: dict[str, Any]) -> None:
+        inside: Any = content
+        for step in path[:-1]:
+            inside = inside[step]
+        inside[path[-1]] = value
+
+    return change
+
+
+def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        inside: Any = content
+        for step in path[:-1]:
+            inside = inside[step]
+        del inside[path[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        drop("results"),
+        drop("model"),
+        drop("results", 0),
+        drop("results", 0, "rs"),
+        drop("settings"),
+        spoil([], "results"),
+        spoil({}, "results"),
+        spoil(None, "model"),
+        spoil(-5, "results", 0, "rs"),
+        spoil(1e308, "results", 0, "rs"),
+        spoil(True, "results", 0, "rs"),
+        spoil("0.5", "results", 0, "forget_after"),
+        spoil(None, "results", 0, "retain_before"),
+        spoil("x", "trajectory"),
+        lambda content: content["results"].append(content["results"][0]),
+    ],
+)
+def test_an_audit_that_was_tampered_with_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    given = json.loads(compare(never_seen(), **QUICK).to_json())
+    change(given)
+    (tmp_path / "audit.json").write_text(json.dumps(given))
+    with pytest.raises(InputError, match=r"not what its schema promises|audited differently"):
+        against(tmp_path / "audit.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": NaN}', "\xff"])
+def test_json_that_cannot_be_parsed_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "audit.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match="cannot be read"):
+        against(tmp_path / "audit.json")

@@ -13,8 +13,9 @@ from sfra.errors import InputError
 from sfra.evidence import Control, data_facts
 from sfra.measure import Outcome
 from sfra.result import SCHEMA, AuditReport
-from sfra.runs import Setting
+from sfra.runs import Setting, settings_of
 from sfra.subject import Subject
+from sfra.trace import RULES
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f")
 """Settings in which the two audits may differ: they do not touch the reference's score."""
@@ -32,9 +33,11 @@ def read_audit(reference: object) -> dict[str, Any]:
     if isinstance(reference, AuditReport):
         return reference.to_dict()
     path = Path(str(reference))
+    if not path.is_file():
+        raise InputError(f"{path} cannot be read", expected="an audit.json that sfra wrote", got="no such file")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (OSError, ValueError, RecursionError) as problem:
         raise InputError(f"{path} cannot be read", expected="an audit.json that sfra wrote", got=problem) from None
     if not isinstance(content, dict) or content.get("schema") != SCHEMA:
         got = content.get("schema") if isinstance(content, dict) else type(content).__name__
@@ -53,6 +56,15 @@ def control_from(
         forget: Forget classes of the audit at hand.
         config: Its settings.
     """
+    try:
+        return _control(earlier, subject, forget, config)
+    except InputError:
+        raise
+    except (KeyError, TypeError, AttributeError, ValueError) as problem:  # a stranger's file
+        raise _false(f"{type(problem).__name__}: {problem}") from None
+
+
+def _control(earlier: Mapping[str, Any], subject: Subject, forget: tuple[int, ...], config: AuditConfig) -> Control:
     _same("forget classes", list(forget), earlier["forget_classes"])
     own = json.loads(json.dumps(config.resolved(subject.classes(forget), len(forget)).to_dict()))
     for name in own:
@@ -62,11 +74,38 @@ def control_from(
     for name in ("samples", "labels", "validation"):
         _same(f"evaluation data ({name})", here.get(name), there.get(name))
     _same("forget row", "missing" if subject.missing else "present", earlier["model"]["forget_row"])
+    outcomes = [_outcome(row) for row in earlier["results"]]
+    read = [(one.setting, one.rule) for one in outcomes]
+    wanted = [] if subject.test is None else settings_of(config, missing=subject.missing)
+    always = {(setting, rule) for setting in wanted for rule in RULES if rule != "validation"}
+    if len(set(read)) < len(read) or not always <= set(read):
+        raise _false("results that are missing or there twice")
     return Control(
-        outcomes=[_outcome(row) for row in earlier["results"]],
+        outcomes=outcomes,
         curves=[curve | {"subject": "reference"} for curve in earlier["trajectory"] if curve["subject"] == "model"],
         facts=dict(earlier["model"]),
     )
+
+
+def _false(got: str) -> InputError:
+    return InputError(
+        "the audit of the reference is not what its schema promises",
+        expected="an audit.json as sfra wrote it",
+        got=got,
+        do="audit the reference again, or pass the reference model itself",
+    )
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+def _share(row: Mapping[str, Any], name: str) -> float:
+    """Read a score or an accuracy."""
+    value = row[name]
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
+        raise ValueError(f"{name} is {value!r:.40}")
+    return float(value)
 
 
 def _same(what: str, here: object, there: object) -> None:
@@ -83,13 +122,13 @@ def _outcome(row: Mapping[str, Any]) -> Outcome:
     return Outcome(
         setting=Setting(kappa=row["kappa"], variant=row["variant"]),
         rule=row["rule"],
-        rs=row["rs"],
+        rs=_share(row, "rs"),
         rs_std=row["rs_std"],
         rs_seeds=tuple(row["rs_seeds"]),
-        retain_before=row["retain_before"],
-        retain_after=row["retain_after"],
-        forget_before=row["forget_before"],
-        forget_after=row["forget_after"],
+        retain_before=_share(row, "retain_before"),
+        retain_after=_share(row, "retain_after"),
+        forget_before=_share(row, "forget_before"),
+        forget_after=_share(row, "forget_after"),
         epochs=tuple(row["epochs"]),
         forget_count=row["forget_samples"],
     )

@@ -78,3 +78,30 @@ def test_everything_is_exported_for_each_data_set_and_the_rest_is_named(
 def test_an_empty_store_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"no audit is done\n.*12 missing"):
         export_all(Rows(missing=12), tmp_path)
+
+
+def titled(text: str) -> Any:
+    """A chart with a text in its title, in its data and as the name of a column."""
+    import altair as alt
+
+    values = alt.Data(values=[{"x": 1, "y": text, text: 2}])
+    chart = alt.Chart(values, title=text).mark_point().encode(x="x:Q", y="y:N")
+    return chart.properties(description=text)
+
+
+@pytest.mark.parametrize("letter", ["\x00", "\x1b", "\x9b", "\ufffe", "\ud800", "\ue0f1"])
+@pytest.mark.parametrize("format", ["svg", "png", "html"])
+def test_characters_that_no_picture_can_hold_are_replaced(format: str, letter: str) -> None:
+    """One of them in the name of a class would end the process."""
+    assert render(titled(f"cat{letter}dog"), format) == render(titled("cat\N{REPLACEMENT CHARACTER}dog"), format)
+    assert render(titled(f"cat{letter}dog"), "pdf").startswith(b"%PDF")
+
+
+def test_a_name_cannot_leave_the_script_of_a_page() -> None:
+    name = "</script><script>alert(1)</script><!-- "
+    page = render(titled(name), "html").decode()
+    plain = render(titled("cat"), "html").decode()
+    assert "alert(1)" in page
+    for mark in ("</script", "<script", "<!--"):
+        assert page.count(mark) == plain.count(mark)
+    assert page.count(r"\u003c/script>\u003cscript>alert(1)\u003c/script>\u003c!-- ") >= 3

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from html import escape
 from pathlib import Path
@@ -34,6 +34,13 @@ PIXELS = 3.0
 """Pixels of a PNG per unit of the figure: about 290 dots per inch at the intended size."""
 
 
+NOT_DRAWN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ud800-\\udfff\\ue0f1\\ufffe\\uffff]")
+"""Characters that no picture can hold, and the mark below; a single one would end the renderer, and us with it."""
+
+LESS = "\ue0f1"
+"""Stands for ``<`` on the way into a page, where it could close the script that it is in."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Exported:
     """What was written, and what could not be drawn."""
@@ -52,7 +59,7 @@ def save(chart: Chart, path: str | Path) -> Path:
 
 def render(chart: Chart, format: str) -> bytes:
     """Return a figure as the bytes of a file."""
-    spec, convert = chart.to_dict(), vl_convert()
+    spec, convert = _with_texts(chart.to_dict(), _drawable), vl_convert()
     version = {"vl_version": "v" + ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])}
     offline: dict[str, Any] = {**version, "allowed_base_urls": []}
     _checked(format)
@@ -62,7 +69,21 @@ def render(chart: Chart, format: str) -> bytes:
         return ordered(bytes(convert.vegalite_to_pdf(spec, **offline)))
     if format == "png":
         return bytes(convert.vegalite_to_png(spec, scale=PIXELS, **offline))
-    return str(convert.vegalite_to_html(spec, bundle=True, **version)).encode()
+    marked = _with_texts(spec, lambda text: text.replace("<", LESS))
+    return str(convert.vegalite_to_html(marked, bundle=True, **version)).replace(LESS, "\\u003c").encode()
+
+
+def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+    """Change every text of a specification, names of columns too."""
+    if isinstance(value, str):
+        return change(value)
+    if isinstance(value, dict):
+        return {_with_texts(name, change): _with_texts(one, change) for name, one in value.items()}
+    return [_with_texts(one, change) for one in value] if isinstance(value, list) else value
+
+
+def _drawable(text: str) -> str:
+    return NOT_DRAWN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
 def described(svg: str, description: str) -> str:
