@@ -87,6 +87,8 @@ def test_a_protocol_of_the_user_extends_one_by_name_or_by_file(tmp_path: Path) -
         ("name = 'a'\nextends = 'digits'\n[diagnostics]\nforget = [[8]]", "forget sets of the protocol"),
         ("name = 'a'\nextends = 'own.toml'", "extends itself"),
         ("name = ", "cannot be read"),
+        ("name = " + "[" * 5_000, "nested too deeply"),
+        ("name = 'a'\n" + "#" * 2**15, "at most 32,768 are read"),
     ],
 )
 def test_a_protocol_that_cannot_be_run_is_refused(tmp_path: Path, text: str, message: str) -> None:

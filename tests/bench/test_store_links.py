@@ -10,6 +10,7 @@ import pytest
 from bench_toys import number as number
 from sfra.bench.cell import Cell
 from sfra.bench.compute import compute
+from sfra.bench.journal import read_journals
 from sfra.bench.layout import FOLDERS
 from sfra.bench.packing import pack, unpack
 from sfra.bench.store import Store, StoreError
@@ -77,3 +78,14 @@ def test_the_whole_store_may_be_a_link(tmp_path: Path) -> None:
     made(tmp_path / "store")
     (tmp_path / "link").symlink_to(tmp_path / "store")
     assert Store(tmp_path / "link").is_done(ONE)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"key": 1}', '{"reason": []}', "\xff"])
+def test_files_of_a_store_that_are_something_else_are_passed_over(tmp_path: Path, text: str) -> None:
+    store = made(tmp_path / "store")
+    for path in (store.root / "failures" / f"{ONE.key}.json", store.folder(ONE) / "result.json"):
+        path.write_bytes(text.encode("latin-1"))
+    (store.root / "log" / "other.jsonl").write_bytes(text.encode("latin-1") + b'\n{"time": [], "event": "written"}\n')
+    assert store.failures() == {}
+    assert list(store.records()) == []
+    assert {event["event"] for event in read_journals(store.root / "log")} == {"start", "written"}

@@ -84,7 +84,7 @@ def titled(text: str) -> Any:
     """A chart with a text in its title, in its data and as the name of a column."""
     import altair as alt
 
-    values = alt.Data(values=[{"x": 1, "y": text, text: 2}])
+    values = alt.Data(values=[{"x": 1, "y": text, text: 2}])  # type: ignore[no-untyped-call]
     chart = alt.Chart(values, title=text).mark_point().encode(x="x:Q", y="y:N")
     return chart.properties(description=text)
 

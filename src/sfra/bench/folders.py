@@ -70,7 +70,7 @@ def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None when the file is absent, cut off or something else."""
     try:
         value = json.loads(path.read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
 

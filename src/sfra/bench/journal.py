@@ -60,7 +60,7 @@ def _events(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
         for line in file.read_bytes().splitlines():
             try:
                 event = json.loads(line)
-            except ValueError:
+            except (ValueError, RecursionError):
                 continue
-            if isinstance(event, dict) and "time" in event and "event" in event:
+            if isinstance(event, dict) and isinstance(event.get("time"), int | float) and "event" in event:
                 yield event

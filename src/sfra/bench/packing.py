@@ -16,7 +16,6 @@ import os
 import re
 import tarfile
 import uuid
-import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -26,7 +25,7 @@ from sfra.bench.cell import Cell, key_of, reachable
 from sfra.bench.folders import disk_errors, remove
 from sfra.bench.records import Record, parse_cell
 from sfra.bench.store import Store
-from sfra.errors import InputError, UnsafeFileError
+from sfra.errors import InputError, SfraError, UnsafeFileError
 from sfra.files import write_atomically
 
 FACTS = "facts.jsonl"
@@ -142,18 +141,14 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
             total = 0
             for member in archive:
                 total += member.size
-                if not _is_result(member) or total > LARGEST_IN_ALL:
-                    raise UnsafeFileError(
-                        "the archive holds something that is no result, and was not unpacked",
-                        expected=f"files of cells, and {FACTS}",
-                        got=member.name,
-                        do="do not use this file",
-                    )
+                _check_member(member, total)
                 content = archive.extractfile(member)
                 assert content is not None
                 yield member.name, content.read()
             _read_on(archive, LARGEST_IN_ALL)
-    except (tarfile.TarError, EOFError, OSError, zlib.error, lzma.LZMAError) as problem:
+    except SfraError:
+        raise
+    except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
         raise InputError(
             f"{file} cannot be read",
             expected="an archive of results",
@@ -161,10 +156,17 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
         ) from None
 
 
-def _is_result(member: tarfile.TarInfo) -> bool:
+def _check_member(member: tarfile.TarInfo, total: int) -> None:
+    """Refuse what is no file of a cell, or more than one may hold; ``total`` are the bytes up to its end."""
     known = member.name == FACTS or _MEMBER.fullmatch(member.name) is not None
-    plain = member.isfile() and not member.issparse()
-    return plain and known and ".." not in member.name.split("/") and member.size <= LARGEST
+    plain = member.isfile() and not member.issparse() and ".." not in member.name.split("/")
+    if not (known and plain and member.size <= LARGEST and total <= LARGEST_IN_ALL):
+        raise UnsafeFileError(
+            "the archive holds something that is no result, and was not unpacked",
+            expected=f"files of cells, and {FACTS}",
+            got=member.name,
+            do="do not use this file",
+        )
 
 
 def _read_on(archive: tarfile.TarFile, limit: int) -> None:

@@ -5,7 +5,6 @@ Protocols are TOML files: those that come with the package, and any of the user'
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib import resources
@@ -18,6 +17,7 @@ from sfra.bench.extras import Diagnosed as Diagnosed
 from sfra.bench.extras import in_order
 from sfra.bench.shapes import check_shapes
 from sfra.errors import InputError
+from sfra.toml import parse_toml
 
 PUBLISHED = (
     "retrained",
@@ -166,7 +166,7 @@ def _read(source: str | Path) -> dict[str, Any]:
                 got=source,
             )
     try:
-        return tomllib.loads(path.read_text(encoding="utf-8"))
+        return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
         raise InputError(f"the protocol {source} cannot be read", expected="a TOML file", got=problem) from None
 

@@ -62,6 +62,6 @@ def parse_cell(folder: Path) -> Record | None:
     try:
         record = Record(**{each.name: facts[each.name] for each in fields(Record)})
         whole = all((folder / name).stat().st_size == size for name, size in record.files.items())
-    except (KeyError, OSError):
+    except (KeyError, OSError, TypeError, AttributeError, ValueError):
         return None
     return record if whole else None

@@ -78,9 +78,9 @@ class Store:
     def failure(self, cell: Cell | str) -> Failure | None:
         """Read why a cell failed; None when it did not, or when it is done."""
         facts = read_json(self.root / "failures" / f"{_key(cell)}.json")
-        if facts is None:
-            return None
-        return Failure(**{each.name: facts[each.name] for each in fields(Failure) if each.name in facts})
+        known = {one.name: facts[one.name] for one in fields(Failure) if one.name in facts} if facts else {}
+        whole = all(isinstance(known.get(name), str) for name in ("key", "kind", "label", "reason", "message"))
+        return Failure(**known) if whole else None
 
     def failures(self) -> dict[str, Failure]:
         """Read every failure, by key."""

@@ -7,7 +7,6 @@
 
 from __future__ import annotations
 
-import tomllib
 from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -16,6 +15,7 @@ from typing import Any
 
 from sfra.errors import InputError
 from sfra.recipes.check import check_group
+from sfra.toml import parse_toml
 
 __all__ = ["Recipe", "find", "load", "names"]
 
@@ -100,8 +100,8 @@ def _shipped() -> list[Traversable]:
 
 def _read(file: Traversable) -> Recipe:
     try:
-        content = tomllib.loads(file.read_text(encoding="utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as problem:
+        content = parse_toml(file.read_text(encoding="utf-8"))
+    except ValueError as problem:
         raise InputError(f"{file.name} is not a TOML file", got=problem) from None
     _check_shape(file.name, content)
     return Recipe(
