@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 import shlex
+import tomllib
 from pathlib import Path
 
 import pytest
 import typer
 from typer.main import get_command
 
+from sfra.bench.plan import plan
+from sfra.bench.protocol import PUBLISHED, load_protocol
+from sfra.bench.shapes import ABLATION, PROTOCOL
 from sfra.cli.app import app
+from sfra.verdict import VERDICTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -120,3 +125,50 @@ def test_every_option_that_the_documents_name_exists() -> None:
         for code in re.findall(r"`([^`\n]+)`", page.read_text(encoding="utf-8")):
             for option in re.findall(r"(?<![\w-])--[a-z][a-z-]+", code):
                 assert option in known | others, (page.name, code)
+
+
+def section(page: str, heading: str) -> str:
+    """Return what stands under a heading, up to the next one of any level."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.split(r"^#+ .*$", text.split(f"\n## {heading}\n")[1], maxsplit=1, flags=re.MULTILINE)[0]
+
+
+@pytest.mark.parametrize(("page", "heading"), [("docs/method.md", "Verdict"), ("docs/audit-json.md", "Verdicts")])
+def test_a_table_of_verdicts_has_every_verdict(page: str, heading: str) -> None:
+    assert set(re.findall(r"^\| `([a-z-]+)` \|", section(page, heading), flags=re.MULTILINE)) == set(VERDICTS)
+
+
+def test_the_protocol_that_is_shown_has_every_key_and_can_be_loaded(tmp_path: Path) -> None:
+    shown = section("docs/benchmark.md", "Protocols").split("```toml\n")[1].split("```")[0]
+    content = tomllib.loads(shown)
+    assert set(content) == {*PROTOCOL, "extends"}
+    assert {key for one in content["ablation"] for key in one} == set(ABLATION) - {"forget"}
+    (tmp_path / "shown.toml").write_text(shown, encoding="utf-8")
+    assert load_protocol(tmp_path / "shown.toml").name == "my-benchmark"
+
+
+def test_the_parts_of_a_benchmark_that_can_be_asked_for_are_all_named() -> None:
+    table = section("docs/benchmark.md", "A part of it")
+    goals = plan(load_protocol("digits"))
+    names = {"what", *(name for goal in goals for name in goal.identity)} - {"varied"}
+    assert {*re.findall(r"`([a-z]+)`", "".join(re.findall(r"^\| (`.*?) \|", table, flags=re.MULTILINE)))} == names
+    whats = next(line for line in table.splitlines() if line.startswith("| `what`"))
+    assert {*re.findall(r"`([a-z-]+)`", whats)} - {"what"} == {goal.what for goal in goals}
+
+
+def test_the_recipe_that_is_shown_is_a_part_of_the_file_that_is_named() -> None:
+    text = section("docs/methods.md", "Recipes")
+    name = re.search(r"Parts of\s`([a-z0-9.-]+)`", text)
+    assert name is not None
+    recipe = tomllib.loads((ROOT / "src" / "sfra" / "recipes" / name[1]).read_text(encoding="utf-8"))
+    for key, value in tomllib.loads(text.split("```toml\n")[1].split("```")[0]).items():
+        tables = value if key == "methods" else {key: value}
+        for table, found in tables.items():
+            whole = recipe[key][table] if key == "methods" else recipe[table]
+            assert found == (whole if key == "methods" or isinstance(whole, str) else {k: whole[k] for k in found}), key
+
+
+def test_the_methods_are_counted_the_same_everywhere() -> None:
+    assert len(PUBLISHED) == 11, "ten methods and exact retraining, as the documents say"
+    for page, words in {"README.md": "Ten unlearning", "CHANGELOG.md": "ten published methods"}.items():
+        assert words in (ROOT / page).read_text(encoding="utf-8")

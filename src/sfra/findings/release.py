@@ -66,7 +66,7 @@ def stable_m(retain_classes: int) -> int:
 
 
 def small_m(m: int, retain_classes: int) -> Finding | None:
-    """Fire when M is below :func:`stable_m`, the least that was seen to be stable."""
+    """Fire when M is below ``min(200, 1800 / retain classes)``, the least that was seen to be stable."""
     stable = stable_m(retain_classes)
     message = (
         f"M = {m} probes per class are few for {retain_classes} retain classes: below about {stable}, results vary "

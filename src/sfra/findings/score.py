@@ -54,7 +54,7 @@ def degenerate(rs: float, retain_before: float, retain_after: float) -> Finding 
 
 
 def scale_disagreement(native: str, canonical: str, native_rs: float, canonical_rs: float) -> Finding | None:
-    """Fire when the verdicts at native and at canonical scale, any two words, differ."""
+    """Fire when the verdicts at native and canonical scale differ."""
     message = (
         f"The verdict depends on the scale of the features: {native} (RS {native_rs:.2f}) as released, {canonical} "
         f"(RS {canonical_rs:.2f}) at the common scale. Compare models at the common scale, and look at the sweep."
