@@ -20,7 +20,7 @@ from sfra.report.page_bench import page_of_reports
 from sfra.tables.names import backbone_name
 
 COLUMNS = {"RS mean": 2, "RS max": 3, "ΔRS mean": 4, "ΔRS max": 5, "Forget before": 6, "Forget after": 7}
-RING = "g.role-mark.layer_2_marks path"
+RING = "g.role-mark.layer_3_marks path"
 
 
 @pytest.fixture(scope="module")

@@ -125,20 +125,6 @@ def test_every_finding_of_an_audit_leads_to_its_explanation() -> None:
     assert anchors == {f"flag-{code}" for code in findings.CODES}
 
 
-def test_the_command_repeats_the_audit(parsed: Parsed) -> None:
-    command = parsed.text[parsed.text.index("sfra audit MODEL") :]
-    for words in (
-        "--forget 2",
-        "--data DATA",
-        "--reference REFERENCE",
-        "--n 1000",
-        "--m 100",
-        "--epochs 40",
-        "--seed 0",
-    ):
-        assert words in command
-
-
 def test_tables_name_their_headings_and_charts_have_words(parsed: Parsed) -> None:
     assert all(attributes.get("scope") in ("col", "row") for attributes in parsed.all("th"))
     charts = [a for a in parsed.all("div") if (a.get("class") or "").startswith("chart")]
@@ -157,14 +143,31 @@ def test_an_audit_without_data_says_that_nothing_was_measured() -> None:
     assert VERDICTS["not-measured"] in Parsed(audit_page(made, date=DATE)).text
 
 
-def test_diagnostics_and_a_sweep_are_shown_where_there_are_any(parsed: Parsed) -> None:
+def test_a_sweep_is_shown_where_there_is_one(parsed: Parsed) -> None:
     point = {"kappa": 1.0, "scale": "kappa=1", "rs": 0.4, "reference_rs": 0.1, "delta_rs": 0.3, "retain_before": 1.0}
     point |= {"retain_after": 0.9, "forget_after": 0.4}
     sweep = {"points": [point], "best_rs": 0.4321, "area": 0.1, "rs_at_reference": 0.3, "level": 0.05}
-    more = Parsed(audit_page(true_audit(sweep=sweep, diagnostics={"alignment": [{"cosine": 0.625}]}), date=DATE)).text
-    for words in ("alignment.0.cosine 0.625", "Highest RS over the scales: 0.43"):
-        assert words in more
-        assert words not in parsed.text
+    words = "Highest RS over the scales: 0.43"
+    assert words in Parsed(audit_page(true_audit(sweep=sweep), date=DATE)).text
+    assert words not in parsed.text
+
+
+def test_a_class_that_comes_back_outside_the_fixed_budget_is_no_contradiction() -> None:
+    settings = true_audit()["settings"] | {"epsilon_r": 0.025, "delta_f": 0.6}
+    text = Parsed(audit_page(true_audit(relearned=False, settings=settings), date=DATE)).text
+    assert "Within a fixed budget no retain loses at most 2.5 points, forget gains at least 60" in text
+    assert "Within a fixed budget Whether the retained classes lose at most so much" in text
+
+
+def test_every_verdict_that_a_page_may_show_is_explained_on_it(parsed: Parsed) -> None:
+    terms = parsed.text[parsed.text.rindex(" Verdicts ") :]
+    assert [f"{word}: {meaning}" in terms for word, meaning in VERDICTS.items()] == [True] * len(VERDICTS)
+
+
+def test_numbers_in_findings_have_a_true_minus_and_names_keep_their_hyphens() -> None:
+    finding = true_audit()["findings"][0] | {"message": "bias -14.99 in the reset-row variant, 2-norm, (-.5)"}
+    text = Parsed(audit_page(true_audit(findings=[finding]), date=DATE)).text
+    assert "bias −14.99 in the reset-row variant, 2-norm, (−.5)" in text
 
 
 def test_several_audits_make_one_page_with_each_in_detail() -> None:

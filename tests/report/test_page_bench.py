@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -12,9 +13,11 @@ from audit_toys import SMALL, compare, hidden, never_seen
 from page_toys import DATE, HOSTILE, Parsed, made_up, true_audit
 from sfra.metrics import relearning_curve
 from sfra.report.figures_colour import contrast
-from sfra.report.page_bench import page_of_reports
+from sfra.report.page_bench import TITLES, page_of_reports
 from sfra.report.page_map import heat_css, heat_map
+from sfra.report.page_text import BADGES
 from sfra.report.vega import differences
+from sfra.verdict import VERDICTS
 
 METHODS = ["retrained", "finetune", "negative-gradient", HOSTILE]
 
@@ -70,7 +73,34 @@ def test_the_leaderboard_can_be_filtered_by_every_scale_and_rule(page: str) -> N
 def test_figures_are_there_with_words_and_a_dark_twin(page: str, parsed: Parsed) -> None:
     figures = data(page)["figures"]
     assert set(figures) == {"0-violin", "0-scatter", "0-accuracy", "0-tradeoff"}
-    assert all(figure["dark"] and figure["spec"]["description"] in parsed.text for figure in figures.values())
+    spoken = [a["aria-label"] for a in parsed.all("div") if (a.get("class") or "").startswith("chart fixed")]
+    assert spoken == [figures[f"0-{name}"]["spec"]["description"] for name in TITLES if f"0-{name}" in figures]
+    assert all(figure["dark"] and figure["spec"]["description"] not in parsed.text for figure in figures.values())
+    assert parsed.text.count("Mark: one of 3 forget classes; bar: middle half; stroke: median.") == 1
+
+
+def test_the_reference_is_called_so_and_not_blamed_for_having_none() -> None:
+    alone = true_audit(verdict="no-reference", statement=VERDICTS["no-reference"])
+    report, audits = made_up(["retrained", "finetune"], 1, alone)
+    page = page_of_reports([report], audits, date=DATE)
+    assert re.findall('<span class="tag ([a-z]+)">([a-z-]+)</span>', page) == [
+        ("calm", "reference"),
+        ("care", "no-reference"),
+    ]
+    assert page.count(f'<p class="statement">{BADGES["reference"]}</p>') == 1
+    assert f"<strong>reference</strong>: {BADGES['reference']}" in page
+
+
+@pytest.mark.parametrize(
+    ("sets", "title"),
+    [([[0], [1]], "RS over the forget sets"), ([[0], [0, 1]], "RS over the single forget classes")],
+)
+def test_a_figure_of_single_classes_says_that_it_leaves_out_the_others(sets: list[list[int]], title: str) -> None:
+    report, audits = made_up(["retrained", "finetune"], 2, true_audit())
+    for row in report.rows.audits:
+        row["forget_classes"] = sets[int(row["forget"])]
+        row["forget"] = "+".join(map(str, row["forget_classes"]))
+    assert f"<h3>{title}, method by method</h3>" in page_of_reports([report], audits, date=DATE)
 
 
 def test_what_failed_and_what_is_missing_is_said(parsed: Parsed) -> None:

@@ -6,7 +6,7 @@ import base64
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
@@ -18,6 +18,7 @@ from sfra.errors import MissingPackageError
 MISSING = "–"
 """Stands for what was not measured."""
 
+_MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
 _CODE = re.compile(r"`([^`]+)`|\*\*([^*]+)\*\*|\[([^\]]+)\]\([^)]*\)")
 
 
@@ -106,6 +107,15 @@ def percent(value: float | None, digits: int = 1) -> str:
     return MISSING if value is None else f"{number(100 * value, digits)} %"
 
 
+def minus(text: str) -> str:
+    """Write the minus of numbers within a text as one; hyphens of names stay.
+
+    >>> minus("-0.5 against +0.1, reset-row, 2-norm")
+    '−0.5 against +0.1, reset-row, 2-norm'
+    """
+    return _MINUS.sub("−", str(text))
+
+
 def span(values: Sequence[float] | None, *, sign: bool = False) -> str:
     """Write an interval.
 
@@ -155,8 +165,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    filters: Mapping[str, Any] = {"number": number, "signed": signed, "percent": percent, "span": span}
-    engine.filters.update(filters)
+    engine.filters.update({write.__name__: write for write in (number, signed, percent, span, minus)})
     return engine
 
 

@@ -15,6 +15,7 @@ from sfra.report.html import asset, embed_json, explanations, render, render_par
 from sfra.report.page_audit import audit_view
 from sfra.report.page_runs import audit_data, page_runs
 from sfra.result import SCHEMA
+from sfra.verdict import VERDICTS
 
 Audit = Mapping[str, Any]
 
@@ -121,9 +122,16 @@ def overview_page(
 
 
 def make_page(
-    template: str, *, title: str, date: str, data: Mapping[str, Any], codes: Sequence[str], **view: Any
+    template: str,
+    *,
+    title: str,
+    date: str,
+    data: Mapping[str, Any],
+    codes: Sequence[str],
+    verdicts: Mapping[str, str] = VERDICTS,
+    **view: Any,
 ) -> str:
-    """Render a page with what all pages have: runtime, script, style, and the explanations of its findings."""
+    """Render a page with what all pages have: runtime, script, style, and what its findings and verdicts mean."""
     known = explanations()
     shared = {
         "colours": vega.colours(),
@@ -137,6 +145,7 @@ def make_page(
         date=date,
         version=__version__,
         css=asset("page.css"),
+        verdicts=verdicts,
         explanations={code: known[code] for code in sorted(set(codes)) if code in known},
         **view,
     )
@@ -161,6 +170,7 @@ def checked_view(
     label: str,
     about: str = "",
     like: str = "",
+    reference: bool = False,
     template: str = "details.html.j2",
     all_runs: bool = False,
 ) -> dict[str, Any]:
@@ -172,11 +182,12 @@ def checked_view(
         label: Its name for readers.
         about: What was audited, in a few words.
         like: Name in the page of the first audit with the same settings, which shows them.
+        reference: Whether the audited model is what the others are compared with.
         template: What to render it with.
         all_runs: Whether the page will carry every run, as one of a single audit does.
     """
     try:
-        view = audit_view(audit, key=key, label=label) | {"about": about, "like": like or key}
+        view = audit_view(audit, key=key, label=label, reference=reference) | {"about": about, "like": like or key}
         embed_json(audit_data(audit, all_runs=all_runs))
         return view | {"html": render_part(template, view=view)}
     except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as problem:

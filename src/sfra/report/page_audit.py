@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfra.report.classes import class_name
+from sfra.report.page_numbers import diagnosis_tables
+from sfra.report.page_repeat import command, command_notes, unusual
 from sfra.report.page_runs import measured
-from sfra.report.page_text import reading_words, variant_words
+from sfra.report.page_text import BADGES, REFERENCE, reading_place, reading_words, variant_words
 
 Audit = Mapping[str, Any]
 
@@ -17,54 +18,48 @@ TONES = {
     "recovered-after-reset": "alarm",
     "generic": "calm",
     "not-recovered": "calm",
+    REFERENCE: "calm",
 }
 """How a verdict is coloured; the others ask for care."""
 
 MOST_CLASSES = 20
 """Classes that a table lists; of more, the largest."""
 
-OPTIONS = ("n", "m", "proposal", "score", "assignment", "scale", "epochs", "seeds", "seed", "max_draws")
-"""Settings that have an option of the same name."""
 
-PER_LINE = 4
-"""Options on a line of a command."""
-
-WITHOUT_OPTION = {
-    "learning_rate": 0.01,
-    "weight_decay": 0.0001,
-    "batch_size": 256,
-    "epsilon_r": 0.05,
-    "delta_f": 0.5,
-}
-"""Settings that only the Python interface changes, with their defaults."""
-
-
-def audit_view(audit: Audit, *, key: str, label: str) -> dict[str, Any]:
+def audit_view(audit: Audit, *, key: str, label: str, reference: bool = False) -> dict[str, Any]:
     """Arrange an audit for its template.
 
     Args:
         audit: The content of an ``audit.json``.
         key: Name of the audit within the page, for anchors.
         label: What the audit is called.
+        reference: Whether the audited model is the reference itself.
     """
+    badge = REFERENCE if reference else audit["verdict"]
+    unlike = reference and audit["verdict"] == "no-reference"
     return {
         "key": key,
         "label": label,
         "audit": audit,
         "forget_names": [class_name(label, audit.get("class_names")) for label in audit["forget_classes"]],
-        "tone": TONES.get(audit["verdict"], "care"),
+        "tone": TONES.get(badge, "care"),
+        "badge": badge,
+        "statement": BADGES[REFERENCE] if unlike else audit["statement"],
+        "limits": [f"{100 * audit['settings'][name]:.3g}" for name in ("epsilon_r", "delta_f")],
         "reading": reading_words(audit["scale"], audit["rule"], audit["variant"]),
         "bars": accuracy_bars(audit),
         "strip": score_strip(audit),
         "confusion": confusion(audit),
         "acceptance": acceptance(audit),
         "readings": readings(audit),
-        "diagnostics": list(flat(audit.get("diagnostics") or {})),
+        "diagnostics": diagnosis_tables(audit),
+        "reading_place": reading_place(audit["scale"], audit["variant"]),
         "settings": list(flat(audit["settings"])),
         "versions": list(flat(audit["versions"])),
         "facts": facts(audit),
         "command": command(audit),
-        "unusual": [f"{name}={audit['settings'][name]}" for name in _unusual(audit["settings"])],
+        "command_notes": command_notes(audit),
+        "unusual": unusual(audit["settings"]),
         "has_runs": bool(measured(audit)),
     }
 
@@ -162,23 +157,6 @@ def facts(audit: Audit) -> list[tuple[str, str]]:
     """List what was audited, compared with and measured on."""
     rows = [("Model", audit["model"]), ("Reference", audit["reference"]), ("Data", audit["data"])]
     return [(f"{what}: {name}", value) for what, found in rows if found for name, value in flat(found)]
-
-
-def command(audit: Audit) -> str:
-    """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
-    settings = audit["settings"]
-    parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit["forget_classes"]))]]
-    parts += [["--data", "DATA"]] if audit["data"] else []
-    parts += [["--reference", "REFERENCE"]] if audit["reference"] else []
-    parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
-    parts += [] if settings["reset_row"] else [["--no-reset-row"]]
-    parts += [["--missing-row"]] if audit["model"].get("forget_row") == "missing" else []
-    lines = [" ".join(map(shlex.join, parts[i : i + PER_LINE])) for i in range(0, len(parts), PER_LINE)]
-    return " \\\n    ".join(lines)
-
-
-def _unusual(settings: Mapping[str, Any]) -> list[str]:
-    return [name for name, usual in WITHOUT_OPTION.items() if settings.get(name, usual) != usual]
 
 
 def flat(value: Any, name: str = "", *, most: int = 24) -> Iterator[tuple[str, str]]:

@@ -27,6 +27,7 @@ from sfra.report.page_audit import flat
 from sfra.report.page_board import board_data, place_name
 from sfra.report.page_diagnostics import LABELS, diagnostics_part
 from sfra.report.page_map import heat_css, heat_map
+from sfra.report.page_text import BADGES, titled
 from sfra.scale import KAPPA
 from sfra.tables.names import forget_of, method_name, method_rank
 
@@ -107,7 +108,8 @@ def page_of_reports(
     figures = {f"{i}-{name}": figure for i, made in enumerate(drawn) for name, figure in made.items()} | why.figures
     return make_page(
         "bench.html.j2",
-        title=" and ".join(f"Benchmark {report.protocol.name}" for report in reports),
+        title=titled([report.protocol.name for report in reports]),
+        verdicts=BADGES,
         date=date,
         codes=codes_of(views),
         data={
@@ -123,7 +125,7 @@ def page_of_reports(
         places=[
             {
                 "name": place_name(*place),
-                "figures": [(TITLES[name], f"{i}-{name}") for name in TITLES if name in drawn[i]],
+                "figures": [(_title(name, _of(rows, place)), f"{i}-{name}") for name in TITLES if name in drawn[i]],
             }
             for i, place in enumerate(places)
         ],
@@ -131,6 +133,12 @@ def page_of_reports(
         diagnostics=why.html,
         heat_css=heat_css(),
     )
+
+
+def _title(name: str, rows: Sequence[Row]) -> str:
+    """Title a figure; one that leaves out forget sets of several classes says so."""
+    only_some = name == "violin" and len({len(forget_of(row)) == 1 for row in rows}) > 1
+    return TITLES[name].replace("forget sets", "single forget classes") if only_some else TITLES[name]
 
 
 def _names(rows: Rows, audits: Mapping[str, Audit]) -> dict[str, list[str]]:
@@ -164,9 +172,10 @@ def _one_per_cell(audits: Sequence[Row]) -> list[Row]:
 def _view(row: Row, audit: Audit, *, like: Row, several: bool) -> dict[str, Any]:
     place = f", {place_name(row['dataset'], row['backbone'])}" if several else ""
     seed = f", seed {row['seed']}" if row["seed"] else ""
-    itself = " (the reference itself)" if row["method"] == "retrained" else ""
+    reference = row["method"] == "retrained"
+    itself = " (the reference itself)" if reference else ""
     label = f"{method_name(row['method'])}{itself}{place}{seed}"
-    return checked_view(audit, key=_key(row), like=_key(like), label=label)
+    return checked_view(audit, key=_key(row), like=_key(like), label=label, reference=reference)
 
 
 def _key(row: Row) -> str:

@@ -35,6 +35,8 @@ CONFIG: Spec = {
 
 LINES = ("forget accuracy", "retain accuracy", "RS", "RS of the reference")
 RULES = ("source-free", "validation", "worst-case")
+SHAPES = ("circle", "square", "triangle-up")
+"""One for each rule, within one another where rules agree: only the first is filled."""
 
 
 def runtime() -> str:
@@ -49,7 +51,7 @@ def colours() -> dict[str, dict[str, str]]:
 
 
 def trajectory_spec() -> Spec:
-    """Describe the curves over epochs; the page puts in ``lines``, ``marks`` and ``budget``."""
+    """Describe the curves over epochs; the page puts in ``seeds``, ``lines``, ``marks`` and ``budget``."""
     epoch = {"field": "epoch", "type": "quantitative", "title": "epoch", "axis": {"tickMinStep": 1, "grid": False}}
     value = {
         "field": "value",
@@ -78,17 +80,26 @@ def trajectory_spec() -> Spec:
             "tooltip": tooltip,
         },
     }
+    seed = {
+        "data": {"name": "seeds"},
+        "mark": {"type": "line", "strokeWidth": 1, "opacity": 0.45, "stroke": "@ink"},
+        "encoding": {"x": epoch, "y": value, "detail": {"field": "seed"}},
+    }
+    legend = {"columns": 3, "symbolSize": 110}
+    fills = {"domain": RULES, "range": ["@ink", "transparent", "transparent"]}
+    sizes = [
+        {"test": f"datum.rule === '{name}'", "value": size} for name, size in zip(RULES[1:], (150, 420), strict=True)
+    ]
     mark = {
         "data": {"name": "marks"},
-        "mark": {"type": "point", "filled": True, "size": 110, "stroke": "@background", "opacity": 1, "color": "@ink"},
+        "mark": {"type": "point", "strokeWidth": 1.75, "opacity": 1},
         "encoding": {
             "x": epoch,
             "y": value,
-            "shape": {
-                "field": "rule",
-                "scale": {"domain": RULES, "range": ["circle", "square", "triangle-up"]},
-                "legend": {"columns": 3, "symbolFillColor": "@ink"},
-            },
+            "shape": {"field": "rule", "scale": {"domain": RULES, "range": SHAPES}, "legend": legend},
+            "fill": {"field": "rule", "scale": fills, "legend": legend},
+            "stroke": {"field": "rule", "scale": {"domain": RULES, "range": ["@ink"] * 3}, "legend": legend},
+            "size": {"condition": sizes, "value": 45},
             "tooltip": [
                 {"field": "rule", "title": "epoch of"},
                 {"field": "epoch"},
@@ -106,7 +117,7 @@ def trajectory_spec() -> Spec:
         "height": 300,
         "autosize": {"type": "fit-x", "contains": "padding"},
         "config": CONFIG,
-        "layer": [line, mark, ring],
+        "layer": [seed, line, mark, ring],
     }
 
 
@@ -137,7 +148,7 @@ def sweep_spec() -> Spec:
 def both_themes(draw: Callable[..., Any]) -> Spec:
     """Draw a figure for light and dark: the light specification, where the dark one has other values, and a caption.
 
-    The page sets title and subtitle as text, where they can be read aloud, searched and wrapped.
+    The page sets the subtitle as text, where it can be searched and wrapped; the description is read aloud.
 
     Args:
         draw: Makes the figure, in a ``style``.
@@ -145,8 +156,9 @@ def both_themes(draw: Callable[..., Any]) -> Spec:
     light, dark = plain(draw(style=Style(theme="light"))), plain(draw(style=Style(theme="dark")))
     title = light.pop("title", {})
     dark.pop("title", None)
-    lines = [*title.get("subtitle", []), light.get("description", "")]
-    return {"spec": light, "dark": differences(light, dark), "caption": " ".join(line for line in lines if line)}
+    says = light.get("description", "")
+    caption = {"shows": " ".join(line for line in title.get("subtitle", []) if line) or says, "says": says}
+    return {"spec": light, "dark": differences(light, dark), "caption": caption}
 
 
 def plain(chart: Any) -> Spec:

@@ -90,6 +90,11 @@
       ...curve(select(audit, "reference", reading), "RS of the reference", score),
     ];
   };
+  const seedsOf = (audit, reading) => {
+    const runs = select(audit, "model", reading);
+    return runs.length < 2 ? [] : runs.flatMap(run =>
+      run.retain.map((_, i) => ({ seed: run.seed, epoch: epochOf(run, i), value: score(run, i) })));
+  };
   const marksOf = (audit, reading) => {
     const runs = select(audit, "model", reading);
     const at = (epoch, k) => {
@@ -135,6 +140,7 @@
       ? { lines: audit.sweep.flatMap(([kappa, rs, other]) => [
           { series: "model", kappa, value: rs }, ...(other === null ? [] : [{ series: "reference", kappa, value: other }])]) }
       : {
+          seeds: seedsOf(audit, readingOf(key)),
           lines: linesOf(audit, readingOf(key)),
           marks: marksOf(audit, readingOf(key)),
           budget: ringsOf(audit, readingOf(key), budgetOf(key)),
