@@ -217,7 +217,7 @@ def test_the_page_explains_and_is_the_same_every_time(
     assert "#diagnostics" in [a["href"] for a in parsed.all("a")]
     for words in (
         "Alignment (Digits",
-        "First step (Digits",
+        "Margin (Digits",
         "Confidence (Digits",
         "Figures: DELETE",
         "Figures: M and N",

@@ -57,7 +57,7 @@ def scale_disagreement(native: str, canonical: str, native_rs: float, canonical_
     """Fire when the verdicts at native and canonical scale differ."""
     message = (
         f"The verdict depends on the scale of the features: {native} (RS {native_rs:.2f}) as released, {canonical} "
-        f"(RS {canonical_rs:.2f}) at the common scale. Compare models at the common scale, and look at the sweep."
+        f"(RS {canonical_rs:.2f}) at the canonical scale. Compare models at the canonical scale, and look at the sweep."
     )
     gap = abs(native_rs - canonical_rs)
     return Finding("scale-disagreement", "warning", gap, None, message) if native != canonical else None

@@ -98,7 +98,7 @@ def margin_table(diagnostics: Sequence[Row], *, scale: str) -> Table:
         "Sufficient: share of the retain classes for which alignment alone guarantees a rise; rising: share over which "
         "the margin rises, bias included.",
     )
-    return _table("First step", "margin", diagnostics, scale, (*MODEL, "forget_class"), columns, line, notes)
+    return _table("Margin", "margin", diagnostics, scale, (*MODEL, "forget_class"), columns, line, notes)
 
 
 def _table(
