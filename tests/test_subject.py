@@ -8,23 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from audit_toys import FORGET, C, D, hidden, knowing
 from sfra.config import AuditConfig
 from sfra.data import FeatureSet, ImageSet, load_data
 from sfra.errors import InputError
 from sfra.head import Head
-from sfra.release import Release
+from sfra.naming import forget_classes
+from sfra.release import Release, load
 from sfra.subject import (
     Subject,
+    check_distinct,
     check_needs,
-    check_order,
-    forget_classes,
     known_names,
     load_parts,
     open_subject,
     reference_parts,
+    resolve_forget,
     shared_arch,
 )
 
@@ -102,7 +103,8 @@ def release(**parts: Any) -> Release:
 
 def named(names: tuple[str, ...] | None) -> FeatureSet:
     data = knowing().data
-    return FeatureSet(features=data.features, labels=data.labels, class_names=names)
+    labels = data.labels if names is None else data.labels % len(names)
+    return FeatureSet(features=data.features, labels=labels, class_names=names)
 
 
 def test_names_are_those_of_the_release_unless_it_lost_rows_and_names_with_them() -> None:
@@ -275,15 +277,126 @@ def test_a_reference_with_other_classes_is_refused() -> None:
     )
 
 
-def test_data_in_another_order_of_classes_is_refused() -> None:
-    with pytest.raises(InputError, match="number their classes differently") as refused:
-        check_order(("cat", "dog", "ox"), ("cat", "ox", "dog"))
-    assert "class 1 to be 'dog'" in str(refused.value)
+def test_the_model_itself_is_no_reference_but_its_head_on_other_features_is_one() -> None:
+    model = opened(release(), knowing().data)
+    opened(release(), knowing(seed=2).data).check_against(model, [FORGET])
+    opened(release(head=hidden().head), knowing().data).check_against(model, [FORGET])
+    with pytest.raises(InputError) as caught:
+        opened(release(source="a copy", fingerprint="1"), knowing().data).check_against(model, [FORGET])
+    assert str(caught.value) == (
+        "model and reference are the same model\n"
+        "  expected: a reference that never saw the forget class\n"
+        "  got:      equal weights\n"
+        "  do:       pass a model that was trained without the class"
+    )
 
 
-@pytest.mark.parametrize(
-    "data", [None, ("cat", "dog", "ox"), ("0", "1", "2"), ("cat", "dog")], ids=["unknown", "same", "numbers", "fewer"]
-)
-def test_names_that_do_not_contradict_the_model_are_taken(data: tuple[str, ...] | None) -> None:
-    check_order(("cat", "dog", "ox"), data)
-    check_order(None, data)
+def test_equal_weights_are_seen_before_features_are_extracted_and_a_head_alone_is_not_judged() -> None:
+    def encoder(batch: Tensor) -> Tensor:
+        return batch
+
+    whole = release(encoder=encoder)
+    for twin in (whole, {"model": {"fingerprint": whole.fingerprint}}):
+        with pytest.raises(InputError, match="model and reference are the same model"):
+            check_distinct(whole, twin)
+        check_distinct(release(), twin)
+        check_distinct(release(encoder=encoder, fingerprint="1"), twin)
+    check_distinct(whole, None)
+
+
+def test_labels_of_an_output_that_is_missing_are_explained_and_others_are_not() -> None:
+    made, data = release(head=knowing().without_row().head), knowing().data
+    hint = "from 0; or pass --missing-row, if the head lost the output of the forgotten class"
+    with pytest.raises(InputError) as caught:
+        opened(made, data).check([FORGET], AuditConfig())
+    assert str(caught.value).endswith(hint)
+    for missing, strays in ((False, relabelled(1)), (True, relabelled(1))):
+        with pytest.raises(InputError, match="labels outside") as plain:
+            opened(made, strays, missing=missing).check([FORGET], AuditConfig())
+        assert str(plain.value).endswith("do:       number the classes as the model does, from 0")
+
+
+def part_of(data: FeatureSet, *lacking: int) -> FeatureSet:
+    kept = torch.tensor([int(label) not in lacking for label in data.labels])
+    return FeatureSet(features=data.features[kept], labels=data.labels[kept])
+
+
+def test_rows_are_not_restored_to_a_head_that_has_them() -> None:
+    whole = opened(release(), knowing().data, missing=True)
+    with pytest.raises(InputError) as caught:
+        whole.check([FORGET], AuditConfig())
+    assert str(caught.value) == (
+        "the head has an output for each of the 6 classes\n"
+        "  expected: 5 outputs, if those of the forget classes are missing\n"
+        "  got:      6 outputs\n"
+        "  do:       leave missing_row (--missing-row) out"
+    )
+
+
+@pytest.mark.parametrize("lacking", [(), (C - 1,), (C - 2, C - 1), (0,)])
+def test_a_head_that_lost_a_row_may_be_measured_without_some_classes(lacking: tuple[int, ...]) -> None:
+    made = release(head=knowing().without_row().head)
+    opened(made, part_of(knowing().data, *lacking), missing=True).check([FORGET], AuditConfig())
+
+
+WORDS = tuple("abcdef")
+
+
+def resolve(
+    forget: Any, made: Release, data: FeatureSet | None, *, missing: bool = False, twin: Any = None
+) -> tuple[int, ...]:
+    parts = {"data": data, "validation data": None, "reference data": None}
+    return resolve_forget(forget, made, twin, parts, missing=missing)
+
+
+@pytest.mark.parametrize("data", [WORDS, None, tuple("012345"), WORDS[:3], ("u", "v", "w", "x", "y", "z")])
+def test_a_class_is_found_where_the_names_do_not_contradict(data: tuple[str, ...] | None) -> None:
+    assert resolve("c", release(class_names=WORDS), named(data)) == (FORGET,)
+    assert resolve(FORGET, release(), named(data)) == (FORGET,)
+
+
+def test_a_release_that_lost_a_row_is_compared_with_the_row_in_its_place() -> None:
+    lost = {"head": knowing().without_row().head}
+    made = release(**lost, class_names=tuple("abdef"))
+    assert resolve("c", made, named(WORDS), missing=True) == (FORGET,)
+    assert resolve(FORGET, release(**lost, class_names=tuple("01234")), named(tuple("012345")), missing=True) == (2,)
+    with pytest.raises(InputError, match="model and data number their classes differently"):
+        resolve(FORGET, made, named(tuple("abcedf")), missing=True)
+    with pytest.raises(
+        InputError, match=r"(?s)'d' to be class 2.*do: +pass missing_row \(--missing-row\), if the head"
+    ):
+        resolve("c", made, named(WORDS))
+
+
+@pytest.mark.parametrize("names", [None, WORDS, tuple("012345")])
+def test_names_show_that_no_row_is_missing(names: tuple[str, ...] | None) -> None:
+    with pytest.raises(InputError, match="the head has an output for each of the 6 classes"):
+        resolve(FORGET, release(class_names=names), named(WORDS), missing=True)
+
+
+def test_the_classes_of_a_reference_are_held_against_model_and_data() -> None:
+    moved, lost = tuple("abcdfe"), knowing().without_row().head
+    for model, data in ((WORDS, None), (None, WORDS), (WORDS, WORDS)):
+        given = release(class_names=model), named(data)
+        assert resolve(FORGET, *given, twin=release(class_names=WORDS)) == (FORGET,)
+        assert resolve(FORGET, *given, twin=release()) == (FORGET,)
+        assert resolve(FORGET, *given, twin=release(head=lost, class_names=tuple("abdef"))) == (FORGET,)
+        for twin in (release(class_names=moved), {"class_names": list(moved)}):
+            with pytest.raises(InputError) as caught:
+                resolve(FORGET, *given, twin=twin)
+            title = "data" if model is None else "model"
+            assert str(caught.value) == (
+                f"{title} and reference number their classes differently\n"
+                f"  expected: 'e' to be class 4, as in the {title}\n"
+                "  got:      class 5\n"
+                f"  do:       pass a reference whose classes stand in the order of the {title}"
+            )
+
+
+@pytest.mark.parametrize("told", [{}, {"model": None}, {"model": []}, {"model": {}}, {"model": {"fingerprint": 7}}])
+def test_an_earlier_audit_that_says_nothing_of_its_model_is_not_the_model(told: dict[str, Any]) -> None:
+    release = load(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), example=torch.zeros(1, 4))
+    check_distinct(release, told | {"class_names": 5})
+    with pytest.raises(InputError, match="the same model"):
+        check_distinct(release, {"model": {"fingerprint": release.fingerprint}})
+    assert resolve_forget(1, release, told | {"class_names": 5}, {"data": None}, missing=False) == (1,)

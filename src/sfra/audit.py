@@ -16,21 +16,22 @@ from sfra.earlier import control_from, is_audit, read_audit
 from sfra.errors import InputError
 from sfra.evidence import Control, Evidence
 from sfra.measure import Measured, measure, split_features
-from sfra.release import load
+from sfra.naming import Forget
+from sfra.release import Release, load
 from sfra.release.base import usable_device
 from sfra.result import AuditReport
 from sfra.runs import Progress, Run, relearn_release, settings_of
 from sfra.scoring import score
 from sfra.subject import (
-    Forget,
     Subject,
+    check_distinct,
     check_needs,
-    check_order,
-    forget_classes,
-    known_names,
+    lacks_rows,
     load_parts,
     open_subject,
     reference_parts,
+    refuse_same,
+    resolve_forget,
     shared_arch,
 )
 
@@ -90,28 +91,45 @@ def audit(
 
     test, held = load_parts(data, validation)
     release = load(model, arch=arch, device=config.device)
-    check_order(release.class_names, None if test is None else test.class_names)
-    classes = forget_classes(forget, known_names(release, test, missing=missing_row))
+    twin = _open_reference(reference, reference_arch or shared_arch(arch, reference), config)
+    parts = reference_parts(test, held, reference_data) if isinstance(twin, Release) else (None, None)
+    measured_on = {"data": test, "validation data": held, "reference data": parts[0]}
+    classes = resolve_forget(forget, release, twin, measured_on, missing=missing_row)
+    check_distinct(release, twin)
     subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
     subject.check(classes, config)
     control: Control | None = None
     other: Subject | None = None
-    if is_audit(reference):
-        control = control_from(read_audit(reference), subject, forget=classes, config=config)
-    elif reference is not None:
-        twin = load(reference, arch=reference_arch or shared_arch(arch, reference), device=config.device)
-        parts = reference_parts(test, held, reference_data)
-        lost = subject.classes(classes) == twin.head.classes + len(classes)
+    if isinstance(twin, Release):
+        lost = lacks_rows(twin, classes, subject.classes(classes))
         other = open_subject(twin, classes, *parts, missing=lost, cache=cache, progress=tell)
         other.check_against(subject, classes)
         other.check(classes, config)
+    elif twin is not None:
+        control = control_from(twin, subject, forget=classes, config=config)
 
     evidence = _gather(subject, classes, config, tell)
+    if control is not None:
+        _check_other(evidence, control)
     if other is not None:
         control = Control.gathered(_gather(other, classes, config, tell, fresh=subject.missing))
     found = _diagnose(evidence, classes, config, tell) if diagnostics else None
     report = score(evidence, control, classes, config, seconds=time.perf_counter() - began)
     return replace(report, diagnostics=found)
+
+
+def _open_reference(reference: object | None, arch: str | None, config: AuditConfig) -> Release | dict[str, Any] | None:
+    """Load a reference, or read an earlier audit of it; a wrong path shows before features are extracted."""
+    if is_audit(reference):
+        return read_audit(reference)
+    return None if reference is None else load(reference, arch=arch, device=config.device)
+
+
+def _check_other(evidence: Evidence, control: Control) -> None:
+    """Refuse an earlier audit of the very same head on the very same features, which only the curves show."""
+    same = control.facts.get("fingerprint") == evidence.subject.release.fingerprint
+    if same and control.curves == evidence.curves("reference"):
+        refuse_same()
 
 
 def _diagnose(evidence: Evidence, forget: tuple[int, ...], config: AuditConfig, tell: Progress) -> dict[str, Any]:

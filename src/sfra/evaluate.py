@@ -16,6 +16,9 @@ from sfra.trace import Trace
 CHUNK_BYTES = 64 * 2**20
 """Memory for the logits of one chunk of samples; larger chunks are no faster."""
 
+NUMBERING = "number the classes as the model does, from 0"
+"""What to do about labels that have no output."""
+
 
 @runtime_checkable
 class Trajectory(Protocol):
@@ -96,9 +99,10 @@ def check_evaluation(
     *,
     classes: int,
     width: int,
+    do: str = NUMBERING,
 ) -> None:
     """Refuse, before any work is done, data that a head of so many classes and such a width cannot be measured on."""
-    _check_data(features, labels, classes=classes, width=width)
+    _check_data(features, labels, classes=classes, width=width, do=do)
     counts = torch.bincount(labels.long().cpu(), minlength=classes)
     Trace(hits=counts[None], counts=counts, forget_classes=_check_forget(forget, classes))
 
@@ -128,7 +132,7 @@ def _is_finite(values: Tensor) -> bool:
     return all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(values))
 
 
-def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int) -> None:
+def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, do: str = NUMBERING) -> None:
     """Refuse features and labels that do not belong to each other or to the head."""
     if len(features) != len(labels):
         raise InputError("features and labels differ in number", got=f"{len(features)} features, {len(labels)} labels")
@@ -147,7 +151,7 @@ def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int) -
             "there are labels outside the head's classes",
             expected=f"0 to {classes - 1}",
             got=", ".join(map(str, stray[:8])) + (" …" if len(stray) > 8 else ""),
-            do="number the classes as the model does, from 0",
+            do=do,
         )
     if not _is_finite(features):
         raise InputError("the features are not finite", expected="finite numbers", do="check how they were extracted")

@@ -21,12 +21,12 @@ from sfra.data.augment import Augment
 from sfra.errors import NotFiniteError
 from sfra.forward import bring_home
 from sfra.made import Made, Tell, common_facts, noting, silent
+from sfra.naming import check_order
 from sfra.recipes import Recipe
 from sfra.recipes.check import check_group
 from sfra.release import Preprocess
 from sfra.release.base import usable_device
 from sfra.splits import open_splits
-from sfra.subject import check_order
 from sfra.threads import one_thread
 from sfra.train import Training, train
 from sfra.unlearn.task import draw_seed

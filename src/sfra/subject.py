@@ -2,25 +2,32 @@
 
 from __future__ import annotations
 
-import operator
 import os
-import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import SupportsIndex
+from typing import Any, NoReturn
+
+import torch
 
 from sfra.config import AuditConfig
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
 from sfra.errors import InputError
-from sfra.evaluate import check_evaluation
+from sfra.evaluate import NUMBERING, check_evaluation, confusion
+from sfra.naming import (
+    Forget,
+    Names,
+    check_names,
+    check_order,
+    check_rows_missing,
+    forget_classes,
+    placed_names,
+    refuse_rows_missing,
+)
 from sfra.release import STATE_DICTS, Release
 
 Labelled = FeatureSet | ImageSet | None
 """Data as loaded, before any feature is extracted."""
-
-Forget = SupportsIndex | str | Sequence[SupportsIndex | str]
-"""A forget class by index or name, or several."""
 
 NEEDS = {"reference": "data", "reference_data": "reference", "validation": "data"}
 """What is of no use without something else."""
@@ -46,7 +53,10 @@ class Subject:
         config.probe_settings(classes, len(forget)).check(classes, forget)
         for part in (self.test, self.validation):
             if part is not None:
-                check_evaluation(part.features, part.labels, forget, classes=classes, width=self.width)
+                do = self._advice(part, forget)
+                check_evaluation(part.features, part.labels, forget, classes=classes, width=self.width, do=do)
+        if self.missing and self._reads_better_whole(forget):
+            refuse_rows_missing(self.release.head.classes, forget, self.release.head.classes)
 
     @property
     def width(self) -> int:
@@ -54,7 +64,7 @@ class Subject:
         return self.release.head.width
 
     def check_against(self, model: Subject, forget: Sequence[int]) -> None:
-        """Refuse a reference that has other classes than the model."""
+        """Refuse a reference that has other classes than the model, or that is the model itself."""
         mine, theirs = self.classes(forget), model.classes(forget)
         if mine != theirs:
             raise InputError(
@@ -63,6 +73,31 @@ class Subject:
                 got=self.release.head.classes,
                 do="train the reference on the same task, without the forget class",
             )
+        one, other = self.test, model.test
+        measured_alike = one is not None and other is not None and torch.equal(one.features, other.features)
+        if measured_alike and self.release.head.fingerprint == model.release.head.fingerprint:
+            refuse_same()
+
+    def _advice(self, part: FeatureSet, forget: Sequence[int]) -> str:
+        """Say what to do about labels that have no output: they may be those of rows that are missing."""
+        outputs = self.release.head.classes
+        if not outputs <= int(part.labels.max()) < outputs + len(forget):
+            return NUMBERING
+        return f"{NUMBERING}; or pass --missing-row, if the head lost the output of the forgotten class"
+
+    def _reads_better_whole(self, forget: Sequence[int]) -> bool:
+        """Say whether the rows said to be missing are there.
+
+        The highest label alone cannot tell: data may lack the last class. But if the labels are exactly the outputs
+        and the head is right about more retain samples as it is than with its outputs moved apart, they are there.
+        """
+        head, test = self.release.head, self.test
+        if test is None or test.class_names is not None or set(test.labels.tolist()) != {*range(head.classes)}:
+            return False
+        counts = confusion(head, test.features, test.labels)
+        kept = [label for label in range(self.classes(forget)) if label not in forget]
+        apart = sum(int(counts[label, output]) for output, label in enumerate(kept) if label < len(counts))
+        return int(counts.diagonal()[[label for label in kept if label < len(counts)]].sum()) > apart
 
 
 def known_names(release: Release, test: Labelled, *, missing: bool) -> tuple[str, ...] | None:
@@ -71,19 +106,74 @@ def known_names(release: Release, test: Labelled, *, missing: bool) -> tuple[str
     return own or (test.class_names if test is not None else None)
 
 
-def check_order(model: Sequence[str] | None, data: Sequence[str] | None) -> None:
-    """Refuse data whose classes are the model's in another order: every index would mean another class.
+def resolve_forget(
+    forget: Forget,
+    release: Release,
+    reference: Release | Mapping[str, Any] | None,
+    data: Mapping[str, Labelled],
+    *,
+    missing: bool,
+) -> tuple[int, ...]:
+    """Find the forget classes, and refuse what does not call the classes as the model does.
 
-    Names that are not the same ones (numbers here, words there) say nothing about the order.
+    Args:
+        forget: Classes by index or name.
+        release: The model.
+        reference: Another, or the content of an earlier audit of it.
+        data: What both are measured on, each under its title.
+        missing: The forget rows are not in the model's head.
     """
-    if model is None or data is None or sorted(model) != sorted(data) or list(model) == list(data):
+    own = release.class_names
+    theirs: dict[str, Names] = {title: None if part is None else part.class_names for title, part in data.items()}
+    try:
+        classes = forget_classes(forget, known_names(release, data["data"], missing=missing))
+    except InputError:
+        check_order(None if missing else own, theirs["data"])  # says more: the model may have lost the class
+        raise
+    if missing:
+        check_rows_missing(release.head.classes, classes, own, theirs["data"])
+    total = release.head.classes + (len(classes) if missing else 0)
+    names: dict[str, Names] = {"model": placed_names(own, classes, missing=missing), **theirs}
+    if isinstance(reference, Release):
+        lost = lacks_rows(reference, classes, total)
+        names["reference"] = placed_names(reference.class_names, classes, missing=lost)
+    elif reference is not None:
+        names["reference"] = _told_names(reference.get("class_names"))
+    check_names(names, classes)
+    return classes
+
+
+def _told_names(names: object) -> Names:
+    """Take the names out of a file for what they are, if they are names."""
+    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
+
+
+def _told_fingerprint(earlier: Mapping[str, Any]) -> object:
+    model = earlier.get("model")
+    return model.get("fingerprint") if isinstance(model, Mapping) else None
+
+
+def lacks_rows(reference: Release, forget: Sequence[int], classes: int) -> bool:
+    """Say whether a reference has no outputs for the forget classes."""
+    return reference.head.classes + len(forget) == classes
+
+
+def check_distinct(release: Release, reference: Release | Mapping[str, Any] | None) -> None:
+    """Refuse the model as its own reference, where the weights tell: a head alone says nothing about its features."""
+    if release.encoder is None or reference is None:
         return
-    place = next(i for i, (mine, theirs) in enumerate(zip(model, data, strict=True)) if mine != theirs)
+    theirs = reference.fingerprint if isinstance(reference, Release) else _told_fingerprint(reference)
+    if theirs == release.fingerprint:
+        refuse_same()
+
+
+def refuse_same() -> NoReturn:
+    """Say that a model cannot be its own reference."""
     raise InputError(
-        "model and data number their classes differently",
-        expected=f"class {place} to be {model[place]!r}, as in the model",
-        got=f"{data[place]!r}",
-        do="bring the data into the model's order of classes",
+        "model and reference are the same model",
+        expected="a reference that never saw the forget class",
+        got="equal weights",
+        do="pass a model that was trained without the class",
     )
 
 
@@ -99,35 +189,6 @@ def check_needs(**given: object) -> None:
     for name, other in NEEDS.items():
         if given[name] is not None and given[other] is None:
             raise InputError(f"{name} is of no use without {other}", got=f"no {other}", do=f"pass {other} as well")
-
-
-def forget_classes(forget: Forget, class_names: Sequence[str] | None) -> tuple[int, ...]:
-    """Turn names and indices into sorted indices.
-
-    >>> forget_classes(["dog", 2], ["cat", "dog", "ox"])
-    (1, 2)
-    """
-    given = [forget] if isinstance(forget, str) or not isinstance(forget, Iterable) else list(forget)
-    return tuple(sorted({_class_index(one, class_names) for one in given}))
-
-
-def _class_index(given: SupportsIndex | str, class_names: Sequence[str] | None) -> int:
-    if not isinstance(given, str):
-        return operator.index(given)
-    names = list(class_names or ())
-    matches = [i for i, name in enumerate(names) if name == given] or [
-        i for i, name in enumerate(names) if given.lower() in (part.strip().lower() for part in name.split(","))
-    ]
-    if len(matches) == 1:
-        return matches[0]
-    if re.fullmatch(r"\s*-?\d+\s*", given):
-        return int(given)
-    raise InputError(
-        f"there is no class named {given!r}" if not matches else f"several classes are named {given!r}",
-        expected=f"one of {', '.join(names[:12])}{' …' if len(names) > 12 else ''}" if names else "an index",
-        got=given,
-        do="give the index of the class" if matches or not names else "check the spelling, or give the index",
-    )
 
 
 def open_subject(

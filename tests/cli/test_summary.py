@@ -30,9 +30,9 @@ def report() -> AuditReport:
     data = FeatureSet(features=torch.tensor(FEATURES), labels=torch.tensor(LABELS), class_names=NAMES, source="beasts")
     weight, bias = WEIGHT.copy(), BIAS.copy()
     weight[FORGET], bias[FORGET] = 0.0, -3.0
-    head = sfra.Head(weight, bias)
+    head, other = sfra.Head(weight, bias), sfra.Head(weight, 2 * bias)
     return sfra.audit(
-        head, "ox", data=data, reference=head, reference_data=data, n=200, m=20, epochs=3, seeds=2, scale="sweep"
+        head, "ox", data=data, reference=other, reference_data=data, n=200, m=20, epochs=3, seeds=2, scale="sweep"
     )
 
 

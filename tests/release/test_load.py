@@ -79,6 +79,15 @@ def test_a_missing_path_is_refused_without_asking_the_hub(
     assert "check the path" in str(caught.value)
 
 
+@pytest.mark.parametrize("name", ["missing.pt", "missing", "runs/missing.safetensors", "missing.npz"])
+def test_a_missing_path_is_said_to_be_missing_whatever_the_architecture(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(InputError, match="there is no such file or directory"):
+        load(name, arch="mynet:factory")
+
+
 def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"(?s)the directory is empty.*config.json and model.safetensors"):
         load(tmp_path)

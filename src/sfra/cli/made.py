@@ -65,7 +65,7 @@ def adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[s
 def class_indices(given: Sequence[str], names: Sequence[str] | None) -> tuple[int, ...]:
     """Turn names and indices of classes into indices; ``3,cat`` is two of them."""
     from sfra.cli.audit import split_classes
-    from sfra.subject import forget_classes
+    from sfra.naming import forget_classes
 
     return forget_classes(split_classes([*given]), names)
 

@@ -64,6 +64,9 @@ def _load_path(name: str, *, arch: str | None, example: Tensor | None, device: s
     path = Path(name).expanduser()
     if path.suffix in STATE_DICTS and path.is_file():
         return _load_tensors(path, arch=arch, example=example, device=device)
+    hub = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) and path.suffix not in (*STATE_DICTS, ".onnx", ".npz")
+    if not (path.is_file() or path.is_dir() or hub):
+        raise InputError("there is no such file or directory", expected=FORMS, got=name, do="check the path")
     _refuse_arch(arch, name)
     if path.is_dir():
         return load_directory(path, example=example, device=device)
@@ -73,9 +76,7 @@ def _load_path(name: str, *, arch: str | None, example: Tensor | None, device: s
         if path.suffix == ".npz":
             return _head_release(Head.load(path), f"head file {path}")
         raise InputError(f"{path.name} is not a model that can be read", expected=FORMS, got=path.suffix or "no suffix")
-    if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) and path.suffix not in (*STATE_DICTS, ".onnx", ".npz"):
-        return load_id(name, example=example, device=device)
-    raise InputError("there is no such file or directory", expected=FORMS, got=name, do="check the path")
+    return load_id(name, example=example, device=device)
 
 
 def _load_tensors(
