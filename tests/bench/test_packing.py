@@ -175,3 +175,9 @@ def test_a_file_that_is_mostly_holes_is_refused(tmp_path: Path) -> None:
         assert next(iter(made)).issparse()
     with pytest.raises(UnsafeFileError, match="no result"):
         unpack(file, Store(tmp_path / "other"))
+
+
+def test_a_file_in_the_place_of_a_folder_is_refused(tmp_path: Path) -> None:
+    place = f"cells/number/{ONE.key}/a"
+    with pytest.raises(InputError, match="in the place of a folder"):
+        unpack(archive(tmp_path / "both.tar.gz", **{place: b"x", f"{place}/b": b"y"}), Store(tmp_path / "other"))

@@ -35,6 +35,27 @@ def test_several_audits_make_one_page(files: Files, capfd: Capture) -> None:
     assert '<a href="#audit-1">two</a>' in page
 
 
+def test_an_audit_that_no_page_can_be_made_of_leaves_no_figures_either(files: Files, capfd: Capture) -> None:
+    folder = write_audit(files.folder / "results")
+    audit = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
+    del audit["trajectory"]
+    (folder / "audit.json").write_text(json.dumps(audit), encoding="utf-8")
+    ran = run(capfd, "report", "results", "--figures", "figures")
+    assert ran.code == 2
+    assert "Traceback" not in ran.err
+    assert not Path("figures").exists()
+    assert not Path("report.html").exists()
+
+
+def test_figures_of_a_folder_named_by_its_parent_stay_where_they_are_asked_for(files: Files, capfd: Capture) -> None:
+    write_audit(files.folder / "all")
+    write_audit(files.folder / "other")
+    (files.folder / "all" / "sub").mkdir()
+    assert run(capfd, "report", "all/sub/..", "other", "--figures", "deep/figures", "--quiet").code == 0
+    assert {path.name for path in Path("deep").iterdir()} == {"figures"}
+    assert {path.name for path in Path("deep/figures").iterdir()} == {"all", "other"}
+
+
 def test_figures_are_written_next_to_it_and_told_as_json(files: Files, capfd: Capture) -> None:
     write_audit(files.folder / "results")
     ran = run(capfd, "report", "results/audit.json", "--figures", "figures", "--format", "svg", "--json")

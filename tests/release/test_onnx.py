@@ -297,6 +297,14 @@ def test_two_inputs_are_refused(tmp_path: Path) -> None:
         load(saved(model, tmp_path))
 
 
+@pytest.mark.parametrize("kind", [0, 999])
+def test_an_input_of_no_known_type_is_refused(tmp_path: Path, kind: int) -> None:
+    model = graph([node("Gemm", ["z", "wt"], ["y"])], [wt])
+    model.graph.input[0].type.tensor_type.elem_type = kind
+    with pytest.raises(InputError, match=r"model\.onnx cannot be read"):
+        load(saved(model, tmp_path))
+
+
 def test_old_files_that_list_their_weights_as_inputs_are_read(tmp_path: Path) -> None:
     model = GRAPHS["gemm"]
     copy = onnx.ModelProto.FromString(model.SerializeToString())

@@ -113,8 +113,11 @@ def _extract(file: Path, folder: Path) -> Iterator[tuple[str, str]]:
         if found is not None:
             kind, key, rest = found.groups()
             target = folder / kind / key / rest
-            target.parent.mkdir(parents=True, exist_ok=True)
-            target.write_bytes(content)
+            try:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(content)
+            except (FileExistsError, NotADirectoryError, IsADirectoryError) as problem:
+                raise InputError("the archive holds a file in the place of a folder", got=problem.filename) from None
             yield kind, key
 
 

@@ -98,10 +98,9 @@ def _of_audits(results: list[Path], date: str, figures: Path | None, format: str
     from sfra.report.page import audit_page, export_audits, find_audits, overview_page
 
     audits = find_audits(results)
-    drawn = None if figures is None else export_audits(audits, figures, format)
-    if len(audits) == 1:
-        return audit_page(audits[0][1], date=date), drawn
-    return overview_page(audits, date=date), drawn
+    alone = len(audits) == 1
+    page = audit_page(audits[0][1], date=date) if alone else overview_page(audits, date=date)  # checks what it reads
+    return page, None if figures is None else export_audits(audits, figures, format)
 
 
 def _of_benchmark(

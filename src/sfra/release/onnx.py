@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError
+from sfra.errors import InputError, SfraError
 from sfra.release.base import Release, clean_names, one_line, require
 from sfra.release.examples import LARGEST, USUAL_SHAPES, noise, two_rows
 from sfra.release.linear_end import PICKS, LinearCall, Positions, explain
-from sfra.release.onnx_files import evaluator, open_session, read_model
+from sfra.release.onnx_files import evaluator, open_session, read_model, unreadable
 from sfra.release.onnx_graph import LinearEnd, find_end, no_linear_end
 from sfra.types import Features, Logits
 
@@ -83,6 +83,15 @@ Declared = tuple[int | None, ...] | None
 
 def load_onnx(file: Path, *, example: Tensor | None = None) -> Release:
     """Load an ONNX classifier: its head from the graph's constants, its encoder by onnxruntime on the CPU."""
+    try:
+        return _load(file, example)
+    except SfraError:
+        raise
+    except Exception as problem:  # a graph of a stranger: onnx raises whatever it runs into
+        raise unreadable(file, f"{type(problem).__name__}: {problem}") from None
+
+
+def _load(file: Path, example: Tensor | None) -> Release:
     model = read_model(file)
     digest = hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
     feed, dtype, shape = _input(model)

@@ -19,13 +19,13 @@ def read_model(file: Path) -> Any:
     try:
         model = onnx.load(file, load_external_data=False)
     except Exception as problem:
-        raise _unreadable(file, problem) from None
+        raise unreadable(file, problem) from None
     if not model.graph.node:
-        raise _unreadable(file, "no operations in it")
+        raise unreadable(file, "no operations in it")
     texts = [text for node in model.graph.node for text in (node.op_type, *node.input, *node.output)]
     texts += [part.name for part in (*model.graph.input, *model.graph.output, *model.graph.initializer)]
     if not all(isinstance(text, str) for text in texts):  # what is not UTF-8 is left as bytes
-        raise _unreadable(file, "names that are not text")
+        raise unreadable(file, "names that are not text")
     for tensor in external_tensors(model):
         _check_location(file, tensor)
     try:
@@ -33,9 +33,9 @@ def read_model(file: Path) -> Any:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
     except Exception as problem:
-        raise _unreadable(file, problem) from None
+        raise unreadable(file, problem) from None
     if next(external_tensors(model), None) is not None:
-        raise _unreadable(file, "tensors outside the file in a place that is not supported")
+        raise unreadable(file, "tensors outside the file in a place that is not supported")
     return model
 
 
@@ -138,7 +138,8 @@ def _check_location(file: Path, tensor: Any) -> None:
         )
 
 
-def _unreadable(file: Path, problem: object) -> InputError:
+def unreadable(file: Path, problem: object) -> InputError:
+    """Say that a file is no model that can be read."""
     return InputError(
         f"{file.name} cannot be read",
         expected="a complete ONNX model",

@@ -52,7 +52,7 @@ def find_audits(paths: Sequence[str | Path]) -> list[tuple[str, dict[str, Any]]]
         InputError: One of the paths holds no audit.
     """
     found = [file for path in paths for file in _files(Path(path))]
-    names = [file.absolute().parent.name if file.name == "audit.json" else file.stem for file in found]
+    names = [file.resolve().parent.name if file.name == "audit.json" else file.stem for file in found]
     clear = [name if names.count(name) == 1 else f"{name} ({i + 1})" for i, name in enumerate(names)]
     return [(name, read_audit(file)) for name, file in zip(clear, found, strict=True)]
 
