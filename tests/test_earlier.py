@@ -94,7 +94,7 @@ def test_labels_in_another_order_are_other_data() -> None:
 
 def test_a_file_that_is_no_audit_is_refused(tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text(json.dumps({"schema": "sfra.demo/1"}))
-    with pytest.raises(InputError, match=r"other\.json is not an audit"):
+    with pytest.raises(InputError, match=r"other\.json is not the result of an audit"):
         against(tmp_path / "other.json")
     (tmp_path / "broken.json").write_text("{")
     with pytest.raises(InputError, match=r"broken\.json cannot be read"):

@@ -12,7 +12,7 @@ from sfra.config import AuditConfig
 from sfra.errors import InputError
 from sfra.evidence import Control, data_facts
 from sfra.measure import Outcome
-from sfra.result import SCHEMA, AuditReport
+from sfra.result import AuditReport, read_result
 from sfra.runs import Setting, settings_of
 from sfra.subject import Subject
 from sfra.trace import RULES
@@ -32,17 +32,7 @@ def read_audit(reference: object) -> dict[str, Any]:
     """Return the content of an earlier audit."""
     if isinstance(reference, AuditReport):
         return reference.to_dict()
-    path = Path(str(reference))
-    if not path.is_file():
-        raise InputError(f"{path} cannot be read", expected="an audit.json that sfra wrote", got="no such file")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (OSError, ValueError, RecursionError) as problem:
-        raise InputError(f"{path} cannot be read", expected="an audit.json that sfra wrote", got=problem) from None
-    if not isinstance(content, dict) or content.get("schema") != SCHEMA:
-        got = content.get("schema") if isinstance(content, dict) else type(content).__name__
-        raise InputError(f"{path} is not an audit", expected=f"a file of the schema {SCHEMA}", got=got)
-    return content
+    return read_result(Path(str(reference)))
 
 
 def control_from(
@@ -94,10 +84,6 @@ def _false(got: str) -> InputError:
         got=got,
         do="audit the reference again, or pass the reference model itself",
     )
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
 
 
 def _share(row: Mapping[str, Any], name: str) -> float:

@@ -124,3 +124,25 @@ class AuditReport:
             prefix = f"{row['scale']}.{row['variant']}.{row['rule']}"
             found |= {f"{prefix}.{key}": row[key] for key in ("rs", "delta_rs", "retain_after", "forget_after")}
         return found
+
+
+def read_result(file: Path) -> dict[str, Any]:
+    """Read an ``audit.json``, which may be a stranger's: its schema is checked here, what is in it by whoever uses it.
+
+    Raises:
+        InputError: There is none, or it is not the result of an audit.
+    """
+    if not file.is_file():
+        raise InputError(f"{file} cannot be read", expected="an audit.json that sfra wrote", got="no such file")
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
+    except (OSError, ValueError, RecursionError) as problem:  # also text that is not UTF-8
+        raise InputError(f"{file} cannot be read", expected="JSON in UTF-8", got=problem) from None
+    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
+        got = found.get("schema") if isinstance(found, dict) else type(found).__name__
+        raise InputError(f"{file} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(got)[:80])
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that JSON knows")

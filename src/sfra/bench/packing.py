@@ -126,8 +126,8 @@ def _whole(folder: Path, kind: str, key: str) -> Record:
     record = parse_cell(folder)
     if record is None or record.kind != kind:
         raise InputError("the archive holds a cell that is not whole", got=f"{kind} {key[:12]}", do="pack it again")
-    identity = {"kind": record.kind, "version": record.version, "settings": record.settings, "needs": record.needs}
-    if key_of(**identity) != key:  # type: ignore[arg-type]
+    told = key_of(kind=record.kind, version=record.version, settings=record.settings, needs=record.needs)
+    if told != key:
         raise UnsafeFileError(
             "the archive holds a cell under a false name, and was not unpacked",
             expected="the hash of its kind, version, settings and needs",

@@ -8,6 +8,8 @@ from typing import Any, Literal
 from rich.table import Table
 from rich.text import Text
 
+from sfra.errors import printable
+
 NONE = "-"
 """Stands for a number that was not measured."""
 
@@ -21,8 +23,7 @@ def plain(text: object) -> str:
     >>> plain("cat" + chr(27) + "[2J")
     'cat?[2J'
     """
-    line = " ".join(str(text).split())
-    return "".join(character if character.isprintable() else "?" for character in line)
+    return printable(" ".join(str(text).split()))
 
 
 def percent(fraction: float | None) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError, MissingPackageError
+from sfra.errors import InputError, MissingPackageError, printable
 from sfra.head import Head
 from sfra.release.preprocess import Preprocess
 from sfra.types import Features
@@ -79,8 +79,7 @@ def clean_names(names: object, classes: int) -> tuple[str, ...] | None:
 
 def one_line(text: object, limit: int = 300) -> str:
     """Make text that came out of a file, or an error about it, fit for a terminal: printable, one line."""
-    line = " ".join(str(text).split())
-    line = "".join(character if character.isprintable() else "?" for character in line)
+    line = printable(" ".join(str(text).split()))
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 

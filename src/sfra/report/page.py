@@ -14,7 +14,7 @@ from sfra.report.export import Exported, export_audit
 from sfra.report.html import asset, embed_json, explanations, render, render_part
 from sfra.report.page_audit import audit_view
 from sfra.report.page_runs import audit_data, page_runs
-from sfra.result import SCHEMA
+from sfra.result import SCHEMA, read_result
 from sfra.verdict import VERDICTS
 
 Audit = Mapping[str, Any]
@@ -35,14 +35,7 @@ def read_audit(path: str | Path) -> dict[str, Any]:
             got=given,
             do="keep an audit with sfra audit … --out DIR, and pass that folder",
         )
-    try:
-        found = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse)
-    except (ValueError, RecursionError) as problem:  # also text that is not UTF-8
-        raise InputError(f"{file} cannot be read", expected="JSON in UTF-8", got=problem) from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        got = found.get("schema") if isinstance(found, dict) else type(found).__name__
-        raise InputError(f"{file} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(got)[:80])
-    return found
+    return read_result(file)
 
 
 def find_audits(paths: Sequence[str | Path]) -> list[tuple[str, dict[str, Any]]]:
@@ -214,7 +207,3 @@ def _files(path: Path) -> list[Path]:
     if path.is_dir() and not (path / "audit.json").is_file():
         return sorted(path.glob("*/audit.json")) or [path]
     return [path / "audit.json" if path.is_dir() else path]
-
-
-def _refuse(constant: str) -> float:
-    raise ValueError(f"{constant} is not a number that JSON knows")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from sfra.report.classes import class_name
-from sfra.report.page_numbers import diagnosis_tables
+from sfra.report.page_numbers import MOST_CLASSES, diagnosis_tables
 from sfra.report.page_repeat import command, command_notes, unusual
 from sfra.report.page_runs import measured
 from sfra.report.page_text import BADGES, REFERENCE, reading_place, reading_words, variant_words
@@ -21,9 +21,6 @@ TONES = {
     REFERENCE: "calm",
 }
 """How a verdict is coloured; the others ask for care."""
-
-MOST_CLASSES = 20
-"""Classes that a table lists; of more, the largest."""
 
 
 def audit_view(audit: Audit, *, key: str, label: str, reference: bool = False) -> dict[str, Any]:

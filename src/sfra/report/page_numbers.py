@@ -12,7 +12,7 @@ Row = Mapping[str, Any]
 Table = dict[str, Any]
 
 MOST_CLASSES = 20
-"""Classes that a table lists."""
+"""Classes that a table lists; of more, those that matter most to it."""
 
 
 def diagnosis_tables(audit: Mapping[str, Any]) -> list[Table]:

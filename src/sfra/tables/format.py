@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable
 from statistics import fmean, stdev
 
+from sfra.errors import printable
+
 Number = float | int
 """As JSON has it: a count, or an accuracy of exactly 1, may come as a whole number."""
 
@@ -66,7 +68,7 @@ def words(text: object) -> str | None:
     ('two lines', None)
     """
     line = " ".join(str(text).split()) if text is not None else ""
-    return "".join(character if character.isprintable() else "?" for character in line) or None
+    return printable(line) or None
 
 
 def mean(values: Iterable[Number | None]) -> float | None:
