@@ -60,10 +60,12 @@ def report(problem: BaseException, *, debug: bool = False) -> int:
         say("interrupted")
         return INTERRUPTED
     if isinstance(problem, BrokenPipeError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        _give_up_stdout()
         return NO_READER
     if isinstance(problem, OSError) and not isinstance(problem, SfraError) and problem.errno in OF_THE_DISK:
         where = "" if problem.filename is None else f" at {problem.filename}"
+        if problem.filename is None and problem.errno == errno.ENOSPC:
+            _give_up_stdout()
         problem = SfraError(f"a file cannot be used{where}", got=problem.strerror, do="check the path and the disk")
     if debug or not isinstance(problem, SfraError):
         traceback.print_exception(problem)
@@ -72,3 +74,8 @@ def report(problem: BaseException, *, debug: bool = False) -> int:
         return FIXABLE
     say("this is a defect of sfra, not of your input: please report it with the command and the lines above")
     return DEFECT
+
+
+def _give_up_stdout() -> None:
+    """Let what is still to be printed go nowhere: Python would try once more at its end, and fail in its own way."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
