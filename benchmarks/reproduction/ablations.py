@@ -102,6 +102,8 @@ class Compared:
     paper: Mapping[str, Mapping[str, float]]
     classes: Mapping[str, Sequence[str]]
     """Forget classes behind each mean."""
+    lost: Sequence[str] = ()
+    """Methods of which a level cannot be computed."""
 
     def mean(self, side: Mapping[str, Mapping[str, float]], level: str) -> float | None:
         """Average a level over methods."""
@@ -128,8 +130,15 @@ def compare(kept: Kept, factor: Factor, paper: Levels) -> Compared | None:
     if not whole:
         return None
     ours, verdict, theirs = (level_averages(side, whole) for side in (found, levels(kept, factor, VERDICT), paper))
+    of = (f"{kept.group}-ablations", factor.audit)
+    lost = {row["method"] for row in kept.failures if (row["protocol"], row["audit"]) == of} - set(whole)
     return Compared(
-        factor=factor, ours={level: ours[level] for level in used}, verdict=verdict, paper=theirs, classes=whole
+        factor=factor,
+        ours={level: ours[level] for level in used},
+        verdict=verdict,
+        paper=theirs,
+        classes=whole,
+        lost=[method for method in METHOD_LIST if method in lost],
     )
 
 

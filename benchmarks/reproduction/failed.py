@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reproduction.simple import joined
-from reproduction.stored import WHAT, Row
+from reproduction.stored import Row, counted
 from sfra.bench.cell import reachable
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
@@ -49,8 +50,7 @@ def told_failures(rows: Sequence[Row]) -> str:
 
 
 def _counted(rows: Sequence[Row]) -> str:
-    kinds = dict.fromkeys(str(row["what"]) for row in rows)
-    return joined([f"{sum(row['what'] == kind for row in rows)} {WHAT.get(kind, kind)}" for kind in kinds])
+    return joined([counted(what, n) for what, n in Counter(str(row["what"]) for row in rows).items()])
 
 
 def _whom(rows: Sequence[Row]) -> str:

@@ -22,9 +22,12 @@ from reproduction.ablations import (
     paper_support,
 )
 from reproduction.failed import told_failures
-from reproduction.simple import listed, percent, score, signed
+from reproduction.simple import joined, listed, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept
 from sfra.tables.names import method_name
+
+QUIET = 0.1
+"""Mean RS of retrained models from which on a setting is of no use for a verdict: about the floor of ten classes."""
 
 
 def ablations(kept: Kept) -> str:
@@ -62,7 +65,21 @@ def uncertainty(kept: Kept) -> str:
     ours, theirs = ([value for some in side.values() for value in some.values()] for side in spreads)
     seeds = f" Seeds of one audit deviate by {score(fmean(ours), 3)} on average" if ours else ""
     beside = f", the paper's by {score(fmean(theirs), 3)}" if ours and theirs else ""
-    return _told(found) + (f"{seeds}{beside}." if seeds else "")
+    return _told(found) + _loud(found) + (f"{seeds}{beside}." if seeds else "")
+
+
+def _loud(found: Compared) -> str:
+    """Name the scores with which retrained models alarm where the verdict is made."""
+    side = {level: some["retrained"] for level, some in found.verdict.items() if "retrained" in some}
+    loud = [level for level, value in side.items() if value > QUIET]
+    if not loud or side.get(found.factor.main, 1.0) > QUIET:
+        return ""
+    told = joined([f"{found.factor.names[level]} {score(side[level])}" for level in loud])
+    return (
+        f" At canonical scale with the last epoch, retrained models give {told} "
+        f"({found.factor.names[found.factor.main]} {score(side[found.factor.main])}): what gives back a class that a "
+        "model never saw cannot tell who forgot."
+    )
 
 
 def missing_row(kept: Kept) -> str:
@@ -78,7 +95,7 @@ def missing_row(kept: Kept) -> str:
         f"{signed(fmean(changed.values()))} on average, most for {method_name(most)} ({signed(changed[most])}; "
         f"{_paper_change(theirs, most)}); the "
         f"paper's mean is {signed(fmean(theirs.values()))}. At canonical scale with the last epoch the mean is "
-        f"{signed(fmean(verdict.values()))}. Before relearning, the restored heads have up to "
+        f"{signed(fmean(verdict.values()))}. Before relearning, the restored heads have at most "
         f"{percent(max(before.values()))} % forget accuracy.{_order_told(found)}"
     )
 
@@ -119,7 +136,7 @@ def _size_told(kept: Kept, size: str) -> str:
     at = ", ".join(f"{score(found.mean(found.ours, level))} at {factor.names[level]}" for level in used)
     further = f", from {factor.names[factor.main]} up by {score(above[most_above])} ({method_name(most_above)})"
     return (
-        f"By {size} ({whom[0].lower()}{whom[1:]}), mean RS is {at}; no method's moves by more than "
+        f"By {size} ({whom[0].lower()}{whom[1:]}), mean RS is {at}; a method's moves by up to "
         f"{score(ranges[most])} ({method_name(most)}){further if len(up) > 1 else ''}."
     )
 
@@ -140,6 +157,8 @@ def _whom(found: Compared) -> str:
     where = f"class {classes[0]}" if len(classes) == 1 else f"{models} models"
     if len(methods) == len(METHOD_LIST):
         return f"All {len(methods)} methods, {where}"
+    if len(methods) + len(found.lost) == len(METHOD_LIST):
+        return f"{len(methods)} of {len(METHOD_LIST)} methods (not {listed(found.lost)}, see above), {where}"
     if len(methods) == 1:
         return f"So far only {method_name(methods[0])}, {where}"
     return f"So far {len(methods)} of {len(METHOD_LIST)} methods, {where}"

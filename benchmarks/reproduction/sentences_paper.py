@@ -11,7 +11,7 @@ from reproduction.agreement import agree, leave_one_out, means, without
 from reproduction.claims import list_claims, our_numbers
 from reproduction.failed import told_failures
 from reproduction.simple import joined, listed, percent, score, signed, trainings
-from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, WHAT, Kept, paper_rows, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, WHAT, Kept, counted, paper_rows, printed
 from reproduction.tables_rs import (
     LEFT_OUT,
     class_correlations,
@@ -38,13 +38,13 @@ def coverage(kept: Kept) -> str:
         mine = [row for row in kept.coverage if row["protocol"] == protocol and row["what"] in WHAT]
         told = [f"{row['done']:.0f} of {row['goals']:.0f} {WHAT[row['what']]}" for row in mine]
         lines.append(f"- `{protocol}`: {', '.join(told)}.")
-    lacking = Counter(dict.fromkeys(WHAT.values(), 0))
+    lacking = Counter(dict.fromkeys(WHAT, 0))
     for row in kept.coverage:
         if row["what"] in WHAT:
-            lacking[WHAT[row["what"]]] += int(row["goals"] - row["done"])
+            lacking[row["what"]] += int(row["goals"] - row["done"])
     for row in kept.failures:
-        lacking[WHAT[row["what"]]] -= 1
-    missing = joined([f"{count} {name}" for name, count in lacking.items() if count])
+        lacking[row["what"]] -= 1
+    missing = joined([counted(what, count) for what, count in lacking.items() if count])
     left = f"Not computed yet: {missing}." if missing else f"Nothing {'else ' if kept.failures else ''}is missing."
     return "\n".join([*lines, "", " ".join(filter(None, [_busy(kept), told_failures(kept.failures), left]))])
 

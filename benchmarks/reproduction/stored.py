@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -52,6 +53,9 @@ WHAT = {
 }
 """Goals of a kind, for readers."""
 
+ONE = {"audit": "audit", "pra": "PRA", "linear-probe": "linear probe", "diagnostics": "diagnosis", "geometry": "map"}
+"""One goal of a kind."""
+
 METHOD_OF = {name: key for key, name in METHODS.items()}
 METHOD_LIST = tuple(key for key in METHODS if key != "original")
 """The methods of the paper, in the order of every table."""
@@ -63,6 +67,15 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
         return []
     with path.open(newline="", encoding="utf-8") as file:
         return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def counted(what: str, number: int) -> str:
+    """Count goals of a kind.
+
+    >>> counted("audit", 1), counted("diagnostics", 3)
+    ('1 audit', '3 diagnoses')
+    """
+    return f"{number} {(ONE if number == 1 else WHAT)[what]}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +94,7 @@ class Kept:
     coverage: Sequence[Row] = ()
     failures: Sequence[Row] = ()
     remade: Sequence[Row] = ()
+    drift: Sequence[Row] = ()
 
     def main(self, scale: str, rule: str, *, forget: str | None = None) -> list[Row]:
         """Keep the main audits of the group's own protocol in one reading, or those of a set of several classes."""
@@ -103,8 +117,14 @@ class Kept:
 
 def read_kept(group: str, folder: Path = KEPT) -> Kept:
     """Read the rows of a group."""
-    names = [one.name for one in fields(Kept) if one.name != "group"]
-    return Kept(group=group, **{name: read_csv(folder / group / f"{name}.csv") for name in names})
+    names = [one.name for one in fields(Kept) if one.name not in ("group", "drift")]
+    tables = {name: read_csv(folder / group / f"{name}.csv") for name in names}
+    return Kept(group=group, drift=_read_drift(folder / group / "drift.json"), **tables)
+
+
+def _read_drift(path: Path) -> list[Row]:
+    """Read what benchmarks/drift.py wrote: accuracies after passes that move only batch-norm averages."""
+    return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
 
 
 def own(rows: Sequence[Row], kept: Kept) -> list[Row]:

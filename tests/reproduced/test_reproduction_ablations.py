@@ -13,7 +13,7 @@ from scipy import stats
 from reproduction.ablations import PROPOSALS, ROWS, SCORES, SIZES, SUPPORT, compare, levels, paper_proposals, shared
 from reproduction.build import COMPARED
 from reproduction.document import SENTENCES, TABLES, refresh
-from reproduction.stored import METHOD_LIST, Kept, read_kept
+from reproduction.stored import METHOD_LIST, VERDICT, Kept, Row, read_kept
 from reproduction_made import ABLATIONS, TEN, cells, paper_file, varied, with_rows
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
@@ -30,6 +30,7 @@ def bare() -> Kept:
         kept,
         audits=[row for row in kept.audits if row["protocol"] == COMPARED],
         coverage=[row for row in kept.coverage if row["protocol"] != ABLATIONS],
+        failures=[row for row in kept.failures if row["protocol"] != ABLATIONS],
     )
 
 
@@ -265,7 +266,7 @@ def test_sizes_are_in_order_with_the_main_audit_among_them(whole: Kept) -> None:
         ranges[method], above[method] = max(values) - min(values), max(values[3:]) - min(values[3:])
     told = SENTENCES["sizes"](whole)
     most, further = (max(some, key=some.__getitem__) for some in (ranges, above))
-    assert f"no method's moves by more than {ranges[most]:.2f} ({METHODS[most]})" in told
+    assert f"a method's moves by up to {ranges[most]:.2f} ({METHODS[most]})" in told
     assert f"from 500 up by {above[further]:.2f} ({METHODS[further]})." in told
     assert TABLES["sizes-n"](whole).names[1:] == tuple(f"n_{n}" for n in SIZES["N"].names)
     canonical = cells(TABLES["sizes-m-canonical"](whole))["SCRUB"]["m_50"]
@@ -296,3 +297,25 @@ def test_audits_that_fail_are_not_called_a_part_that_is_still_to_come(whole: Kep
         "581 of 583 of these audits are there, of all methods. Cannot be computed: 2 audits of SCRUB 7 and DELETE 7 "
         f"with proposal=abs-gaussian in `{ABLATIONS}` (none)."
     )
+
+
+def test_methods_with_a_level_that_cannot_be_computed_are_named_where_they_lack(whole: Kept) -> None:
+    lost = [row for row in whole.audits if (row["method"], row["varied"]) != ("scrub", "proposal=abs-gaussian")]
+    failed = {"protocol": ABLATIONS, "audit": "support", "method": "scrub", "forget": "7"}
+    told = SENTENCES["support"](replace(whole, audits=lost, failures=[failed]))
+    assert told.startswith("10 of 11 methods (not SCRUB, see above), class 7. ")
+    other = SENTENCES["support"](replace(whole, audits=lost, failures=[failed | {"audit": "proposals"}]))
+    assert other.startswith("So far 10 of 11 methods, class 7. ")
+
+
+def test_a_score_with_which_retrained_models_alarm_is_called_useless(whole: Kept) -> None:
+    def with_references(**given: float) -> str:
+        def rs(row: Row) -> float:
+            place = (row["audit"], row["method"], row["scale"], row["rule"])
+            level = str(row["varied"]).removeprefix("score=")
+            return given[level] if place == ("scores", "retrained", *VERDICT) else float(row["rs"])
+
+        return SENTENCES["scores"](replace(whole, audits=[{**row, "rs": rs(row)} for row in whole.audits]))
+
+    assert "retrained models give energy 0.25 (softmax 0.01)" in with_references(entropy=0.05, energy=0.25)
+    assert "cannot tell who forgot" not in with_references(entropy=0.05, energy=0.05)

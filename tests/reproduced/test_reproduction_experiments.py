@@ -278,6 +278,29 @@ def test_of_several_worlds_the_one_nearest_to_the_papers_training_is_told_of_tin
     assert "What rates of 1e-7 and 1e-8 leave, in (b)" in SENTENCES["experiments"](lacking)
 
 
+def test_tiny_rates_are_compared_with_passes_that_change_no_weight(bare: Kept) -> None:
+    assert "batch-norm" not in SENTENCES["experiments"](replace(rated(bare, 0.5), drift=()))
+    assert "batch-norm" not in SENTENCES["experiments"](bare)
+    before = {"retain_before": 0.9, "forget_before": 0.2}
+    kept = in_full(rated(bare, 0.5, changed=before), 0.5)
+    rows = [{"forget": int(k), "passes": 2, "retain": 0.91, "forget_accuracy": 0.18 + 0.004 * int(k)} for k in TEN]
+    start = [{**row, "passes": 0, "forget_accuracy": 0.95} for row in rows]
+    told = SENTENCES["experiments"](replace(kept, drift=[*start, *rows]))
+    assert "2 passes over the class in training mode" in told
+    assert "leave 91.0 and 19.8 %" in told
+    assert "within 2.0 points of either in (b): all that these two do is let such averages drift." in told
+    further = [{**row, "retain": 0.94} for row in rows]
+    told = SENTENCES["experiments"](replace(kept, drift=[*start, *further]))
+    assert "within 4.0 points of either in (b): other things moved too." in told
+
+
+def test_the_committed_passes_are_of_the_original_and_of_every_class(other: Kept) -> None:
+    hits = {int(row["label"]): row["hits"] / row["samples"] for row in other.originals if row["protocol"] == COMPARED}
+    first = {row["forget"]: row["forget_accuracy"] for row in other.drift if row["passes"] == 0}
+    assert first == pytest.approx(hits)
+    assert len(other.drift) == 40
+
+
 def test_what_the_paper_prints_of_the_two_is_nearly_the_same(bare: Kept) -> None:
     told = SENTENCES["alike"](bare)
     for variant, column, form in (("unlearned", "forget_acc", "{:.1f} points"), ("sfra", "rs", "RS by {:.2f}")):

@@ -107,6 +107,6 @@ def test_what_cannot_be_computed_is_not_called_missing(other: Kept) -> None:
     one = failed | {"method": "scrub", "forget": "1+6", "failed": "unlearn", "reason": "nan"}
     two = one | {"method": "delete"}
     assert coverage(unfinished).endswith("Not computed yet: 2 audits.")
-    told = f"Cannot be computed: 1 audits of SCRUB 1+6 in `{COMPARED}-multi` (nan). Not computed yet: 1 audits."
+    told = f"Cannot be computed: 1 audit of SCRUB 1+6 in `{COMPARED}-multi` (nan). Not computed yet: 1 audit."
     assert coverage(replace(unfinished, failures=[one])).endswith(told)
     assert coverage(replace(unfinished, failures=[one, two])).endswith("(nan). Nothing else is missing.")
