@@ -6,22 +6,25 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from reproduction.ablations import SIZES
 from reproduction.beside import Reading, class_names, place_name
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, printed
 from reproduction.sweeps import sweep_rows
 from reproduction.tables_rs import scores
 from sfra.bench.protocol import load_protocol
 from sfra.report import export
+from sfra.report.diagnoses import with_main
 from sfra.report.figures_comparison import Sides, comparison_figure
 from sfra.report.figures_heatmap import heatmap_figure
 from sfra.report.figures_scales import sweep_figure
+from sfra.report.figures_sensitivity import sensitivity_figure
 from sfra.report.style import Chart
 from sfra.scale import KAPPA
 from sfra.tables.names import backbone_name
 
 
 def document_figures(kept: Kept) -> dict[str, Chart]:
-    """Draw ours against the paper's, RS over scales, and RS of every model."""
+    """Draw ours against the paper's, RS over scales, RS of every model, and RS over M and N where these were varied."""
     place = where(kept)
     ours, paper = kept.by_class(*PUBLISHED), printed("sfra", "rs")
     pairs = [
@@ -33,11 +36,15 @@ def document_figures(kept: Kept) -> dict[str, Chart]:
     swept = [
         row for row in rows if row["kappa"] is not None and (row["variant"], row["rule"]) == ("released", "source-free")
     ]
-    return {
+    drawn = {
         "comparison": comparison_figure(pairs, subtitle=f"{place}. Scale native, rule worst-case."),
         "sweep": sweep_figure(swept, canonical=KAPPA, subtitle=f"{place}. Rule source-free."),
         "heatmap": heatmap_figure(rows, "rs", scale=VERDICT[0], rule=VERDICT[1], names=class_names(kept)),
     }
+    sized = size_rows(kept)
+    if sized:
+        drawn["sensitivity"] = sensitivity_figure(sized, scale=VERDICT[0], rule=VERDICT[1])
+    return drawn
 
 
 def beside_figures(kept: Kept, other: Kept) -> dict[str, Chart]:
@@ -90,9 +97,25 @@ def where(kept: Kept) -> str:
 
 def main_rows(kept: Kept) -> list[dict[str, Any]]:
     """Return the main audits of a group's own protocol as figures take them."""
+    place = identity(kept)
+    return [place | dict(row) for row in own(kept.audits, kept) if row["audit"] == "main"]
+
+
+def identity(kept: Kept) -> dict[str, str]:
+    """Name data set and backbone as rows do."""
     protocol = load_protocol(kept.group)
-    identity = {"dataset": protocol.dataset, "backbone": protocol.backbone}
-    return [identity | dict(row) for row in own(kept.audits, kept) if row["audit"] == "main"]
+    return {"dataset": protocol.dataset, "backbone": protocol.backbone}
+
+
+def size_rows(kept: Kept) -> list[Mapping[str, Any]]:
+    """Return the audits that vary M or N, with the main ones of the same models; none where neither was varied."""
+    common = identity(kept) | {size.lower(): int(factor.main) for size, factor in SIZES.items()}
+    found = [
+        {**row, **common} | ({size.lower(): int(row["varied"].partition("=")[2])} if size in SIZES else {})
+        for row in kept.audits
+        if (size := row["audit"]) in SIZES or (size, row["protocol"]) == ("main", kept.group)
+    ]
+    return with_main(found) if any(row["audit"] in SIZES for row in found) else []
 
 
 def description(chart: Any) -> str:

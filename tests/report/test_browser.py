@@ -149,6 +149,7 @@ def test_a_cell_of_the_map_opens_its_audit(bench: Browser, rows: list[Row], way:
     else:
         bench.run("arguments[0].focus()", link)
         bench.press(Keys.ENTER)
+    bench.wait(lambda: bench.all("details.audit[open]"))  # the page follows its address a moment later
     bench.settle()
     assert [details.get_attribute("id") for details in bench.all("details.audit[open]")] == [key]
     assert bench.find(f"#{key} .verdict").is_displayed()

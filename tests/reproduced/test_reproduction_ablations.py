@@ -13,6 +13,7 @@ from scipy import stats
 from reproduction.ablations import PROPOSALS, ROWS, SCORES, SIZES, SUPPORT, compare, levels, paper_proposals, shared
 from reproduction.build import COMPARED
 from reproduction.document import SENTENCES, TABLES, refresh
+from reproduction.draw import size_rows
 from reproduction.stored import METHOD_LIST, VERDICT, Kept, Row, read_kept
 from reproduction_made import ABLATIONS, TEN, cells, paper_file, varied, with_rows
 from sfra.bench.plan import plan
@@ -319,3 +320,16 @@ def test_a_score_with_which_retrained_models_alarm_is_called_useless(whole: Kept
 
     assert "retrained models give energy 0.25 (softmax 0.01)" in with_references(entropy=0.05, energy=0.25)
     assert "cannot tell who forgot" not in with_references(entropy=0.05, energy=0.05)
+
+
+def test_the_figure_over_sizes_has_every_level_of_every_method(
+    bare: Kept, whole: Kept
+) -> None:
+    rows = [row for row in size_rows(whole) if (row["scale"], row["rule"], row["variant"]) == (*VERDICT, "released")]
+    for size, factor in SIZES.items():
+        mine = {(row["method"], str(row[size.lower()])): row["rs"] for row in rows if row["audit"] == size}
+        assert set(mine) == set(itertools.product(METHOD_LIST, factor.names))
+        for (method, level), rs in mine.items():
+            place = MAIN if level == factor.main else ablated(size, f"{size.lower()}={level}")
+            assert rs == pytest.approx(our_mean(whole, method, place, ["7"], "canonical"))
+    assert size_rows(bare) == []
