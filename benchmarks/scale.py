@@ -29,7 +29,11 @@ from sfra.scale import KAPPA
 from sfra.unlearn import mask_head
 
 GRID = tuple(2.0 ** (step / 4) for step in range(-4, 11))
+TICKS = [0.5, 1, 2, 4]
 NEVER_SAW = ("reference", "retrained", "retrain")
+KINDS = ["hides the class", "finetuned", "never saw the class"]
+COLOURS = ["#d55e00", "#0072b2", "#555555"]
+DASHES = [[1, 0], [6, 3], [2, 2]]
 
 
 @dataclass(frozen=True)
@@ -99,36 +103,50 @@ def gaps(rows: list[dict[str, str]]) -> list[dict[str, object]]:
 
 
 def plot(rows: list[dict[str, str]], target: Path) -> None:
-    """Draw RS against κ, a panel per data set, a line per model."""
+    """Draw RS against κ, a panel per data set, a line per model, and above them what each kind of line is."""
     import altair as alt
 
-    kinds = {"finetune": "finetuned"} | dict.fromkeys(NEVER_SAW, "never saw the class")
+    names = {"finetune": KINDS[1]} | dict.fromkeys(NEVER_SAW, KINDS[2])
     values = [
         {
             "data": row["data"],
             "rs": float(row["rs"]),
             "kappa": float(row["kappa"]),
-            "kind": kinds.get(row["model"], "hides the class"),
+            "constant": KAPPA,
+            "kind": names.get(row["model"], KINDS[0]),
             "line": f"{row['model']} {row['forget']} {index // len(GRID)}",
         }
         for index, row in enumerate(rows)
     ]
-    x = alt.X("kappa:Q", scale=alt.Scale(type="log", base=2), title="κ, median norm of the centred retain rows")
+    domain = alt.Scale(type="log", base=2, domain=[GRID[0], GRID[-1]], nice=False)
+    x = alt.X("kappa:Q", scale=domain, title="κ, median norm of the centred retain rows", axis=alt.Axis(values=TICKS))
+    key = alt.Legend(
+        title=None,
+        orient="top",
+        symbolType="stroke",
+        symbolSize=900,
+        symbolStrokeWidth=2,
+        labelLimit=0,
+        labelFontSize=12,
+    )
     lines = (
         alt.Chart()
-        .mark_line(point=True, opacity=0.75)
+        .mark_line(point=alt.OverlayMarkDef(size=16), strokeWidth=1.5, opacity=0.8)
         .encode(
             x=x,
             y=alt.Y("rs:Q", title="RS after 100 epochs", scale=alt.Scale(domain=[0, 1])),
             detail="line:N",
-            color=alt.Color("kind:N", title=None, scale=alt.Scale(range=["#0072b2", "#d55e00", "#666666"])),
-            strokeDash=alt.StrokeDash("kind:N", title=None),
+            color=alt.Color("kind:N", scale=alt.Scale(domain=KINDS, range=COLOURS), legend=key),
+            strokeDash=alt.StrokeDash("kind:N", scale=alt.Scale(domain=KINDS, range=DASHES), legend=key),
         )
         .properties(width=320, height=240)
     )
-    rule = alt.Chart().mark_rule(strokeDash=[2, 2]).encode(x=alt.datum(KAPPA))
-    chart = alt.layer(lines, rule, data=alt.Data(values=values)).facet(column=alt.Column("data:N", title=None))
-    chart.save(str(target))
+    once = alt.Chart().transform_aggregate(at="max(constant)")
+    rule = once.mark_rule(strokeWidth=1, color="black").encode(x="at:Q")
+    name = once.mark_text(baseline="bottom", fontSize=12, text=f"κ = {KAPPA}").encode(x="at:Q", y=alt.value(-3))
+    panels = alt.layer(lines, rule, name, data=alt.Data(values=values))
+    header = alt.Header(labelFontSize=13, labelFontWeight="bold", labelAnchor="start")
+    panels.facet(column=alt.Column("data:N", title=None, header=header)).save(str(target))
 
 
 def main() -> None:

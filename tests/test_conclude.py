@@ -7,10 +7,16 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor, nn
+from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
-from audit_toys import BIAS, FORGET, MEANS, ROWS, C, Toy, compare, hidden, knowing, never_seen
+from audit_toys import BIAS, FORGET, MEANS, ROWS, C, D, Toy, compare, hidden, knowing, never_seen
 from sfra.audit import audit
+from sfra.backbones import build
+from sfra.conclude import normalises
+from sfra.data import FeatureSet
 from sfra.findings import CODES
+from sfra.release import load
 from sfra.result import AuditReport
 
 QUICK: dict[str, Any] = {"n": 1000, "m": 200, "epochs": 5}
@@ -60,9 +66,50 @@ CONTROLS = {
     "retain-drop": lambda: quick(hidden(bias=-1.0, samples=110), never_seen(), scale=12.0, epochs=30),
     "scale-disagreement": lambda: quick(hidden(bias=0.0, samples=110).scaled(5.0), never_seen(), epochs=20),
     "rare-class": lambda: quick(never_seen(samples=110).with_row(ROWS[0], -4.0, label=0), never_seen(), max_draws=1000),
+    "retain-low": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
+    "passing-recovery": lambda: quick(hidden(bias=-1.0, samples=110), never_seen(), scale=12.0, epochs=60),
+    "no-normalisation": lambda: seen(network()),
     "generic-relearnability": lambda: quick(hidden(bias=-1.0, samples=110), hidden(bias=-1.0), scale=4.0, epochs=25),
 }
 """How each finding comes about; the ordinary release is its control."""
+
+
+def relabelled(toy: Toy) -> Toy:
+    """The same samples, their classes in another order but for the forget class."""
+    retain = [label for label in range(C) if label != FORGET]
+    order = torch.arange(C)
+    order[retain] = torch.tensor(retain[1:] + retain[:1])
+    return Toy(toy.head, FeatureSet(features=toy.data.features, labels=order[toy.data.labels]))
+
+
+def network(*layers: nn.Module) -> nn.Sequential:
+    """The classifier that never saw the class, taking its features as images, with more layers before its head."""
+    head, linear = never_seen().head, nn.Linear(D, C)
+    linear.load_state_dict({"weight": head.weight, "bias": head.bias})
+    return nn.Sequential(nn.Flatten(), *layers, linear)
+
+
+def seen(model: nn.Module) -> set[str]:
+    """Findings of a network that torch runs."""
+    data = never_seen(samples=110).data
+    images = data.features.reshape(-1, 1, 3, 4)
+    release = load(model, example=images[:2])
+    return codes(audit(release, FORGET, data=(images, data.labels), cache=False, **QUICK))
+
+
+class Own(nn.Module):
+    """A layer that normalises by a function, known only by what its tensor is called, or not at all."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__()
+        self.register_buffer(name, torch.ones(D))
+
+    def forward(self, features: Tensor) -> Tensor:
+        return features
+
+
+class LayerScaleNorm(nn.Identity):
+    """A layer of one's own making that says what it is."""
 
 
 def broken(toy: Toy) -> Toy:
@@ -73,6 +120,36 @@ def broken(toy: Toy) -> Toy:
 def test_a_finding_is_raised_by_its_cause_and_not_without_it(code: str, ordinary: set[str]) -> None:
     assert code in CONTROLS[code]()
     assert code not in ordinary
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.BatchNorm1d(D), nn.LayerNorm(D), nn.GroupNorm(1, D), nn.RMSNorm(D), LayerScaleNorm(), Own("running_mean")],
+    ids=lambda layer: type(layer).__name__,
+)
+def test_a_network_with_a_layer_that_normalises_is_not_called_plain(layer: nn.Module) -> None:
+    assert "no-normalisation" not in seen(network(layer))
+
+
+@pytest.mark.parametrize(
+    "layer",
+    [nn.Dropout(), Own("scores"), weight_norm(nn.Linear(D, D)), spectral_norm(nn.Linear(D, D))],
+    ids=["dropout", "a tensor", "weight norm", "spectral norm"],
+)
+def test_a_layer_that_leaves_the_features_as_large_as_they_come_does_not_count(layer: nn.Module) -> None:
+    assert "no-normalisation" in seen(network(layer))
+
+
+def test_nothing_is_said_about_layers_that_cannot_be_seen(ordinary: set[str]) -> None:
+    assert normalises(load(never_seen().head)) is None
+    assert "no-normalisation" not in ordinary
+
+
+@pytest.mark.parametrize(
+    ("backbone", "expected"), [("small-mlp", False), ("small-cnn", True), ("resnet18-small", True)]
+)
+def test_the_plain_one_of_our_own_networks_is_known(backbone: str, expected: bool) -> None:
+    assert normalises(load(build(backbone, classes=3, seed=0))) is expected
 
 
 def test_every_code_has_its_cause_here() -> None:

@@ -72,6 +72,12 @@ def test_a_number_below_one_is_refused(name: str, value: int) -> None:
     assert str(caught.value) == f"{name} is too small\n  expected: at least 1\n  got:      {value}"
 
 
+def test_more_threads_than_a_system_starts_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(InputError, match=r"the number of threads is out of range\n  expected: 1 to 1024"):
+        AuditConfig(threads=1025)
+    assert AuditConfig(threads=1024).threads == 1024
+
+
 @pytest.mark.parametrize("seeds", [{"seed": -1}, {"seed": 2**63}, {"seed": 2**63 - 2, "seeds": 3}])
 def test_a_seed_that_the_probes_cannot_take_is_refused(seeds: dict[str, Any]) -> None:
     with pytest.raises(InputError, match=r"the seed is out of range\n  expected: 0 to 2\^63 - 1, for every seed"):

@@ -105,6 +105,14 @@ def test_a_header_that_claims_a_giant_array_is_refused(tmp_path: Path) -> None:
     assert "x.npz cannot be read" in refusal(path)
 
 
+def test_a_pickled_array_is_refused_without_the_advice_to_open_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", weight=np.array([Bomb(tmp_path / "mark")], dtype=object), allow_pickle=True)
+    message = refusal(tmp_path / "x.npz")
+    assert "got:      pickled objects, which could run code" in message
+    assert "allow_pickle" not in message
+    assert not (tmp_path / "mark").exists()
+
+
 def test_a_refused_file_is_closed(tmp_path: Path) -> None:
     (tmp_path / "x.npz").write_bytes(b"PK\x03\x04" + bytes(40))
     with warnings.catch_warnings(record=True) as seen:

@@ -9,7 +9,7 @@ import pytest
 
 from sfra import findings
 from sfra.errors import InputError
-from sfra.findings import CODES, Finding, reference, release, score
+from sfra.findings import CODES, Finding, finding, reference, release, score
 from sfra.metrics import degenerate_floor
 
 FLAGS = Path(__file__).parents[1] / "docs" / "flags.md"
@@ -37,6 +37,13 @@ def climb(rise: float, *, epochs: int = 100) -> list[float]:
     return [0.2] * (epochs + 1 - tail) + [0.2 + rise * (i + 1) / tail for i in range(tail)]
 
 
+def passing(
+    ends: str = "generic", peaks: str = "recovered", *, last: float = 0.1, best: float = 0.9
+) -> tuple[Any, ...]:
+    """A trajectory that is at its best after 7 epochs."""
+    return ends, peaks, last, best, [7]
+
+
 # code, rule, arguments at the threshold where it is silent, arguments just past it
 EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("nothing-measured", findings.nothing_measured, (1,), (0,)),
@@ -51,12 +58,17 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("retain-drop", findings.retain_drop, (0.95, 0.90), (0.95, 0.90 - HAIR)),
     ("degenerate", findings.degenerate, (0.9, 0.95, 0.85), (0.9, 0.95, 0.85 - HAIR)),
     ("degenerate", findings.degenerate, (degenerate_floor(0.7) + HAIR, 0.7, 0.7), (degenerate_floor(0.7), 0.7, 0.7)),
+    ("retain-low", findings.retain_low, (0.5, 0.9), (0.5 - HAIR, 0.9)),
+    ("retain-low", findings.retain_low, (0.9, 0.5), (0.9, 0.5 - HAIR)),
     ("forget-not-low", findings.forget_not_low, (0.10,), (0.10 + HAIR,)),
     ("forget-row-missing", findings.forget_row_missing, (0,), (1,)),
     ("forget-row-outlier", findings.forget_row_outlier, row(3.75, 0.0), row(3.75 + HAIR, 0.0)),
     ("forget-row-outlier", findings.forget_row_outlier, row(0.25, 0.0), row(0.25 - HAIR, 0.0)),
     ("forget-row-outlier", findings.forget_row_outlier, row(2.0, -1.75), row(2.0, -1.75 - HAIR)),
     ("scale-disagreement", findings.scale_disagreement, ("a", "a", 0.9, 0.1), ("a", "b", 0.9, 0.1)),
+    ("no-normalisation", findings.no_normalisation, (False, 0.5), (False, 0.5 - HAIR)),
+    ("no-normalisation", findings.no_normalisation, (True, 0.0), (False, 0.0)),
+    ("no-normalisation", findings.no_normalisation, (None, 0.0), (False, 0.0)),
     ("rare-class", findings.rare_class, ({},), ({3: 2e-6},)),
     ("small-m", findings.small_m, (200, 9), (199, 9)),
     ("small-m", findings.small_m, (200, 2), (199, 2)),
@@ -64,6 +76,8 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("few-eval-samples", findings.few_eval_samples, (100,), (99,)),
     ("seed-spread", findings.seed_spread, ([0.4, 0.45, 0.5],), ([0.4 - HAIR, 0.45, 0.5 + HAIR],)),
     ("late-recovery", findings.late_recovery, (climb(0.05),), (climb(0.05 + HAIR),)),
+    ("passing-recovery", findings.passing_recovery, passing(best=0.5 - HAIR), passing(best=0.5)),
+    ("passing-recovery", findings.passing_recovery, passing(last=0.7, best=0.8), passing(last=0.7, best=0.8 + HAIR)),
 ]
 
 
@@ -100,7 +114,16 @@ def test_messages_are_whole_sentences_and_findings_survive_json(rule: Rule, fire
         (findings.degenerate(0.04, 0.95, 0.95), r"RS 0.04 is not above 0.10.*no sign of recovery"),
         (findings.forget_row_outlier(7, 2.1, -15.0, [2.0] * 9, [0.0] * 9), r"class 7.*\(bias -15.00 against \+0.00 in"),
         (findings.forget_row_outlier(0, 0.0, -15.0, [2.0] * 9, [0.0] * 9), r"norm 0.00 against 2.00, bias -15.00"),
-        (findings.rare_class({4: 3e-6, 9: 1e-7}), r"2 retain class.*9 \(1.0e-07\), 4 \(3.0e-06\)"),
+        (findings.retain_low(0.24, 0.2), r"released model recognises only 24.0 %.*scores 0.86\."),
+        (findings.retain_low(0.9, 0.2), r"relearned head recognises only 20.0 %.*no classifier any more"),
+        (findings.no_normalisation(False, 0.021), r"no layer that normalises.*RS is 0.02.*low RS says little here"),
+        (findings.passing_recovery(*passing()), r"back \(RS 0.90 at epoch 7\).*it is not \(RS 0.10\).*RS@ε"),
+        (findings.passing_recovery("degenerate", "recovered", 0.67, 0.88, [2, 9, 4]), r"at epochs 2 to 9, by seed\)"),
+        (
+            findings.passing_recovery("degenerate", "recovered", 0.67, 0.88, [2]),
+            r"has broken the retain classes \(RS 0",
+        ),
+        (findings.rare_class({4: 3e-6, 9: 1e-7}), r"2 retain classes win.*were.*9 \(1.0e-07\), 4 \(3.0e-06\)"),
         (findings.few_eval_samples(50), r"50 samples.*±7.1 points"),
         (findings.seed_spread([0.0, 0.2]), r"2 seeds: 0.10 ± 0.14, from 0.00 to 0.20"),
         (findings.late_recovery(climb(0.3)), r"rose by 0.30 to 0.50 in the last 10 of 100 epochs"),
@@ -141,6 +164,53 @@ def test_rows_that_vary_by_themselves_raise_the_bar() -> None:
     varied = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
     assert findings.forget_row_outlier(0, 5.0, 0.0, [2.0] * 7, [0.0] * 7) is not None
     assert findings.forget_row_outlier(0, 5.0, 0.0, varied, [0.0] * 7) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "words"),
+    [
+        (findings.forget_row_missing(1), "no output for 1 forget class: it was restored"),
+        (findings.forget_row_missing(2), "no output for 2 forget classes: each was restored"),
+        (findings.rare_class({4: 3e-6}), "1 retain class wins too few random draws and was sampled conditionally"),
+        (findings.few_eval_samples(1), "measured on 1 sample:"),
+        (findings.late_recovery([0.0, 0.0, 0.3]), "RS rose by 0.30 to 0.30 in the last epoch."),
+    ],
+)
+def test_a_message_tells_one_from_several(found: Finding | None, words: str) -> None:
+    assert found is not None
+    assert words in found.message
+
+
+@pytest.mark.parametrize(
+    ("ends", "peaks"),
+    [
+        ("recovered", "recovered"),
+        ("not-recovered", "generic"),
+        ("no-reference", "no-reference"),
+        ("not-unlearned", "recovered"),
+    ],
+)
+def test_nothing_passes_where_the_last_epoch_says_it_too_or_the_best_one_says_nothing(ends: str, peaks: str) -> None:
+    assert findings.passing_recovery(*passing("not-recovered", "no-reference")) is not None
+    assert findings.passing_recovery(*passing(ends, peaks)) is None
+
+
+@pytest.mark.parametrize(
+    ("found", "measured", "threshold"),
+    [
+        (findings.retain_low(0.24, 0.2), 0.24, 0.5),
+        (findings.retain_low(0.9, 0.2), 0.2, 0.5),
+        (findings.no_normalisation(False, 0.02), 0.02, 0.5),
+        (findings.passing_recovery(*passing()), 0.9, 0.5),
+    ],
+)
+def test_a_finding_holds_the_number_that_was_compared(found: Finding, measured: float, threshold: float) -> None:
+    assert (found.measured, found.threshold) == (measured, threshold)
+
+
+def test_a_broken_end_needs_no_fall_in_rs() -> None:
+    assert findings.passing_recovery(*passing("degenerate", last=0.9)) is not None
+    assert findings.passing_recovery(*passing("generic", last=0.9)) is None
 
 
 def test_one_seed_and_a_released_head_alone_say_nothing() -> None:
@@ -191,7 +261,12 @@ def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     assert f"{score.FORGET_LOW:.2f}" in text["forget-not-low"]
     assert f"{reference.REFERENCE_FORGET:.2f}" in text["reference-saw-class"]
     assert f"{100 * reference.REFERENCE_GAP:.0f} points" in text["reference-differs"]
-    assert f"{reference.HIGH_RS} or more" in text["generic-relearnability"]
+    assert f"{finding.HIGH_RS} or more" in text["generic-relearnability"]
+    assert f"{finding.HIGH_RS} or more" in text["passing-recovery"]
+    assert f"{score.PASSING_FALL}" in text["passing-recovery"]
+    assert f"below {finding.HIGH_RS}" in text["no-normalisation"]
+    assert f"below {score.RETAIN_LOW:.2f}" in text["retain-low"]
+    assert f"scores {degenerate_floor(score.RETAIN_LOW):.2f} or more" in text["retain-low"]
     assert f"{reference.DELTA_BAND}" in text["generic-relearnability"]
     assert f"-{reference.DELTA_BAND}" in text["negative-delta"]
     assert f"{release.OUTLIER_Z}" in text["forget-row-outlier"]

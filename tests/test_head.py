@@ -248,3 +248,7 @@ def test_the_examples_in_the_docstrings_run() -> None:
     results = doctest.testmod(sfra.head)
     assert results.attempted >= 3
     assert results.failed == 0
+
+
+def test_the_representation_of_a_head_is_a_line_without_weights() -> None:
+    assert repr(Head(torch.ones(5, 300))) == "Head(5 classes, 300 features)"

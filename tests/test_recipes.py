@@ -136,8 +136,14 @@ def test_a_recipe_is_read_from_a_file_with_lists_as_tuples(tmp_path: Path) -> No
             GOOD + "[preprocess]\nsize = [8]",
             r"\[preprocess\]: size is of the wrong kind\n  expected: a list of 2 numbers",
         ),
+        (GOOD.replace("= 2", "= " + "9" * 5000), r"mine\.toml is not a TOML file\n  got: +a number in it is too large"),
+        (GOOD.replace("0.1", "9" * 400), r"mine\.toml is not a TOML file\n  got: +a number in it is too large"),
+        (GOOD + "[augment]\ncrop = 99999999999", r"\[augment\]: images cannot be shifted by that\n  expected: at most"),
         (GOOD + "[augment]\ncrop = -1", r"mine\.toml \[augment\]: images cannot be shifted by that\n  expected: "),
-        (GOOD + "[methods.delet]", r"there is no such unlearning method\n  expected: .*delete.*\n  got: +delet$"),
+        (
+            GOOD + "[methods.delet]",
+            r"there is no such unlearning method\n  expected: .*delete.*\n  got: +delet\n  do: +write delete",
+        ),
         (
             GOOD + "[methods.delete]\nalpha = 1",
             r"\[methods\.delete\]: there is no setting 'alpha'\n  expected: .*epochs",

@@ -31,6 +31,20 @@ def unmeasured() -> AuditReport:
     return audit(hidden().head, FORGET, **{**SMALL, **QUICK})
 
 
+def test_its_representation_is_a_line_with_the_verdict_and_its_numbers(
+    report: AuditReport, unmeasured: AuditReport
+) -> None:
+    shown, bare = repr(report), repr(unmeasured)
+    assert shown.startswith(f"AuditReport({report.verdict!r}, rs={report.rs:.3f}, delta_rs={report.delta_rs:.3f}, ")
+    assert f"forget {report.forget['before']:.1%} to {report.forget['after']:.1%}, " in shown
+    assert all(finding.code in shown for finding in report.findings)
+    assert bare.startswith("AuditReport('not-measured', rs=None, delta_rs=None, forget_classes=[2], findings: ")
+    for text in (shown, bare):
+        assert "tensor" not in text
+        assert "\n" not in text
+        assert len(text) < 400
+
+
 def test_a_scalar_is_found_by_its_dotted_name(report: AuditReport) -> None:
     assert report.sweep is not None
     row = next(row for row in report.results if (row["scale"], row["rule"]) == ("native", "worst-case"))

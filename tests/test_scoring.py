@@ -255,6 +255,7 @@ def test_every_row_has_the_verdict_of_its_own_numbers(swept: AuditReport) -> Non
 def test_facts_say_what_was_measured_on(plain: AuditReport) -> None:
     labels = hidden().data.labels.numpy()
     assert plain.data == {
+        "kind": "features",
         "source": "features in memory",
         "samples": 360,
         "labels": hashlib.sha256(b"(360,) torch.int64;" + labels.tobytes()).hexdigest(),

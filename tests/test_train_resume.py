@@ -124,6 +124,18 @@ def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path, content: bytes)
         train(model(), samples(), **SETTINGS, checkpoint=file)
 
 
+@pytest.mark.parametrize("name", ["run", "state", "losses", "model", "momenta", "generators"])
+@pytest.mark.parametrize("value", [None, "text", ["text"], {"fc.weight": torch.zeros(2)}])
+def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    file = tmp_path / "run.resume"
+    train(model(), samples(), **SETTINGS, checkpoint=file)
+    saved = torch.load(file, weights_only=True)
+    (saved if name in saved else saved["state"])[name] = value
+    torch.save(saved, file)
+    with pytest.raises(InputError, match=r"(cannot be read|another run)\n(.*\n)+  do: .*delete"):
+        train(model(), samples(), **SETTINGS, checkpoint=file)
+
+
 def test_a_file_that_would_run_code_is_refused_and_does_not(tmp_path: Path) -> None:
     class Evil:
         def __reduce__(self) -> tuple[Any, ...]:

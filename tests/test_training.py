@@ -96,6 +96,15 @@ def test_a_setting_out_of_range_is_refused_by_name(wrong: dict[str, Any]) -> Non
         Training(**{"epochs": 1, "learning_rate": 0.1, **wrong})
 
 
+@pytest.mark.parametrize("schedule", ["one-cycle", "steps"])
+def test_a_training_without_end_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch, schedule: Any) -> None:
+    training = Training(epochs=4, learning_rate=0.1, schedule=schedule)
+    monkeypatch.setattr(sfra.training, "MOST_STEPS", 12)
+    assert len(rates(training, 3)) == 12
+    with pytest.raises(InputError, match="is too long\n  expected: at most 12 steps\n  got:      4 epochs of 4 steps"):
+        rates(training, 4)
+
+
 def test_nesterov_without_momentum_is_refused() -> None:
     with pytest.raises(InputError, match="nesterov is out of range"):
         Training(epochs=1, learning_rate=0.1, momentum=0.0, nesterov=True)

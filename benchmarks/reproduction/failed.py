@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from reproduction.simple import joined
-from reproduction.stored import Row, counted
+from reproduction.stored import Row, count_goals
 from sfra.bench.cell import reachable
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
@@ -50,7 +50,7 @@ def told_failures(rows: Sequence[Row]) -> str:
 
 
 def _counted(rows: Sequence[Row]) -> str:
-    return joined([counted(what, n) for what, n in Counter(str(row["what"]) for row in rows).items()])
+    return joined([count_goals(what, n) for what, n in Counter(str(row["what"]) for row in rows).items()])
 
 
 def _whom(rows: Sequence[Row]) -> str:

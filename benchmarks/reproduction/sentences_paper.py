@@ -11,7 +11,7 @@ from reproduction.agreement import agree, leave_one_out, means, without
 from reproduction.claims import list_claims, our_numbers
 from reproduction.failed import told_failures
 from reproduction.simple import joined, listed, percent, score, signed, trainings
-from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, WHAT, Kept, counted, paper_rows, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, WHAT, Kept, count_goals, paper_rows, printed
 from reproduction.tables_rs import (
     LEFT_OUT,
     class_correlations,
@@ -44,7 +44,7 @@ def coverage(kept: Kept) -> str:
             lacking[row["what"]] += int(row["goals"] - row["done"])
     for row in kept.failures:
         lacking[row["what"]] -= 1
-    missing = joined([counted(what, count) for what, count in lacking.items() if count])
+    missing = joined([count_goals(what, count) for what, count in lacking.items() if count])
     left = f"Not computed yet: {missing}." if missing else f"Nothing {'else ' if kept.failures else ''}is missing."
     return "\n".join([*lines, "", " ".join(filter(None, [_busy(kept), told_failures(kept.failures), left]))])
 

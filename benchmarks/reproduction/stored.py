@@ -69,10 +69,10 @@ def read_csv(path: Path) -> list[dict[str, Any]]:
         return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
 
 
-def counted(what: str, number: int) -> str:
+def count_goals(what: str, number: int) -> str:
     """Count goals of a kind.
 
-    >>> counted("audit", 1), counted("diagnostics", 3)
+    >>> count_goals("audit", 1), count_goals("diagnostics", 3)
     ('1 audit', '3 diagnoses')
     """
     return f"{number} {(ONE if number == 1 else WHAT)[what]}"

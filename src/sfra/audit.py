@@ -10,10 +10,9 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from sfra.config import AuditConfig
+from sfra.config import AuditConfig, chosen_config
 from sfra.data import Data
 from sfra.earlier import control_from, is_audit, read_audit
-from sfra.errors import InputError
 from sfra.evidence import Control, Evidence
 from sfra.measure import Measured, measure, split_features
 from sfra.naming import Forget
@@ -82,9 +81,7 @@ def audit(
     'not-measured'
     """
     began = time.perf_counter()
-    if config is not None and settings:
-        raise InputError("config and single settings were both given", got=", ".join(settings), do="give one of them")
-    config = config or AuditConfig(**settings)
+    config = chosen_config(config, settings)
     check_needs(data=data, validation=validation, reference=reference, reference_data=reference_data)
     usable_device(config.device)
     tell = progress or (lambda stage, done, total: None)

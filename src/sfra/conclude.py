@@ -2,20 +2,30 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
+
+from torch import nn
 
 from sfra import findings
 from sfra.config import AuditConfig
 from sfra.findings import Finding
 from sfra.head import Head
+from sfra.release import Release
 from sfra.scale import KAPPA, place
 from sfra.verdict import verdict
 
 if TYPE_CHECKING:
     from sfra.evidence import Control, Evidence
     from sfra.scoring import Scored
+
+NORMS = re.compile(r"norm|running_(mean|var)|(^|[._])(bn|ln|gn)\d*[._]", re.IGNORECASE)
+"""What tensors of a normalisation are called."""
+
+OF_WEIGHTS = ("weightnorm", "spectralnorm")
+"""Layers that say "norm" and leave the features alone."""
 
 
 def conclude(
@@ -65,6 +75,7 @@ def _odd_row(head: Head, label: int, forget: Sequence[int]) -> Finding | None:
 
 def _about_the_score(evidence: Evidence, rows: Sequence[Scored]) -> Iterator[Finding | None]:
     outcome = rows[0].model
+    yield findings.retain_low(outcome.retain_before, outcome.retain_after)
     yield findings.forget_not_low(outcome.forget_before)
     yield findings.retain_drop(outcome.retain_before, outcome.retain_after)
     yield findings.degenerate(outcome.rs, outcome.retain_before, outcome.retain_after)
@@ -80,6 +91,32 @@ def _about_the_score(evidence: Evidence, rows: Sequence[Scored]) -> Iterator[Fin
     test = evidence.measured[0].test
     yield findings.few_eval_samples(test.forget_count)
     yield findings.late_recovery(test.rs.tolist())
+    yield _passing_recovery(rows)
+    yield findings.no_normalisation(normalises(evidence.subject.release), outcome.rs)
+
+
+def _passing_recovery(rows: Sequence[Scored]) -> Finding | None:
+    last = rows[0]
+    best = next(row for row in rows if row.model.setting == last.model.setting and row.model.rule == "worst-case")
+    return findings.passing_recovery(
+        verdict(last.reading), verdict(best.reading), last.model.rs, best.model.rs, best.model.epochs
+    )
+
+
+def normalises(release: Release) -> bool | None:
+    """Say whether a network has a layer that normalises its features; None where its layers cannot be seen.
+
+    Layers of that kind are many, and anyone may write one: "norm" in the name of its class makes a layer one of them,
+    unless it is weights that it normalises. What calls functions instead may be known by the names of its tensors, such
+    as ``bn1.weight`` or ``running_mean``. In doubt a network counts as normalised.
+    """
+    network = getattr(release.encoder, "model", None)
+    if not isinstance(network, nn.Module):
+        return None
+    kinds = (type(part).__name__.lower() for part in network.modules() if part is not network)
+    if any("norm" in kind and not kind.endswith(OF_WEIGHTS) for kind in kinds):
+        return True
+    return any(NORMS.search(name) is not None for name in network.state_dict())
 
 
 def _about_the_reference(control: Control | None, rows: Sequence[Scored]) -> Iterator[Finding | None]:

@@ -3,20 +3,36 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 from sfra.findings import stable_m
 from sfra.head import MIN_CLASSES
 from sfra.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.scale import KAPPA, SWEEP
+from sfra.threads import check_threads
 
 PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
 """Up to so many classes: candidates per class, probes per class. The figures of the published protocol."""
 
 LAST_SEED = 2**63 - 1
 """Largest seed of the probes."""
+
+
+COUNTS = ("n", "m", "epochs", "seeds", "batch_size", "max_draws", "threads")
+
+KINDS: dict[str, tuple[tuple[type, ...], str]] = {
+    **dict.fromkeys(("proposal", "score", "assignment"), ((str,), "a name in quotes")),
+    **dict.fromkeys(("learning_rate", "weight_decay", "epsilon_r", "delta_f"), ((int, float), "a number")),
+    "scale": ((str, int, float), '"native", "canonical", "sweep" or a number'),
+    "seed": ((int,), "a whole number of at least 0"),
+    "reset_row": ((bool,), "True or False"),
+    "budgets": ((tuple, list), "several numbers, such as (0.01, 0.05)"),
+    "device": ((str,), 'a name in quotes, such as "cpu" or "cuda:1"'),
+}
+"""What a setting that is no count may be, and how to say it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,10 +70,13 @@ class AuditConfig:
     threads: int | None = None
 
     def __post_init__(self) -> None:
-        for name in ("n", "m", "epochs", "seeds", "batch_size", "max_draws", "threads"):
+        self._check_kinds()
+        for name in COUNTS:
             number = getattr(self, name)
             if number is not None and number < 1:
                 raise InputError(f"{name} is too small", expected="at least 1", got=number)
+        if self.threads is not None:
+            check_threads(self.threads)
         if not 0 <= self.seed <= LAST_SEED - self.seeds + 1:
             raise InputError("the seed is out of range", expected="0 to 2^63 - 1, for every seed", got=self.seed)
         if not (0.0 < self.learning_rate < math.inf and 0.0 <= self.weight_decay < math.inf):
@@ -71,6 +90,15 @@ class AuditConfig:
                 raise InputError("budgets, epsilon_r and delta_f are shares", expected="0 to 1", got=share)
         self.kappa  # noqa: B018  (checks the scale)
         self.probe_settings(MIN_CLASSES)  # checks proposal, score and assignment
+
+    def _check_kinds(self) -> None:
+        """Refuse what is of another kind than its setting, before it is compared with anything."""
+        for field in fields(self):
+            value = getattr(self, field.name)
+            kinds, words = KINDS.get(field.name, ((int,), "a whole number of at least 1"))
+            right = isinstance(value, kinds) and (not isinstance(value, bool) or bool in kinds)
+            if not right and not (value is None and field.default is None):
+                raise InputError(f"{field.name} is of the wrong kind", expected=words, got=repr(value))
 
     @property
     def kappa(self) -> float | None:
@@ -121,3 +149,25 @@ class AuditConfig:
 def scale_name(kappa: float) -> str:
     """Name a scale: canonical, or its κ."""
     return "canonical" if kappa == KAPPA else f"kappa={kappa:.4g}"
+
+
+def chosen_config(config: object, settings: Mapping[str, Any]) -> AuditConfig:
+    """Return the settings of an audit, given all at once or one by one.
+
+    >>> chosen_config(None, {"epochs": 3}).epochs
+    3
+    """
+    if config is not None and settings:
+        raise InputError("config and single settings were both given", got=", ".join(settings), do="give one of them")
+    if isinstance(config, AuditConfig):
+        return config
+    if config is not None:
+        got = type(config).__name__
+        raise InputError("config is of the wrong kind", expected="an AuditConfig", got=got, do="sfra.AuditConfig(n=…)")
+    known = [field.name for field in fields(AuditConfig)]
+    for name in settings:
+        if name not in known:
+            raise InputError(
+                f"an audit has no setting {name!r}", expected=", ".join(known), got=name, do=meant(name, known)
+            )
+    return AuditConfig(**settings)

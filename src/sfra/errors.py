@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 
 def printable(text: object) -> str:
     """Make text that may come out of a file safe for a terminal: no control character but the ends of lines.
@@ -10,6 +12,28 @@ def printable(text: object) -> str:
     'a cat?[2J'
     """
     return "".join(letter if letter.isprintable() or letter == "\n" else "?" for letter in str(text))
+
+
+def counted(number: int, one: str, several: str) -> str:
+    """Write a number with its noun.
+
+    >>> counted(1, "class", "classes"), counted(3, "class", "classes")
+    ('1 class', '3 classes')
+    """
+    return f"{number:,} {one if number == 1 else several}"
+
+
+def meant(given: object, known: Iterable[str]) -> str | None:
+    """Say what to write instead of a name that is not known, if names like it are; None if there are none.
+
+    >>> meant("smal-cnn", ["resnet18", "small-cnn", "small-mlp"])
+    'write small-cnn, if you mean that'
+    """
+    from difflib import get_close_matches
+
+    names = {name.lower(): name for name in known}
+    close = get_close_matches(str(given).lower(), names, n=2, cutoff=0.7)
+    return f"write {' or '.join(names[name] for name in close)}, if you mean that" if close else None
 
 
 class SfraError(Exception):

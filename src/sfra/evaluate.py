@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
@@ -134,6 +135,10 @@ def _is_finite(values: Tensor) -> bool:
 
 def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, do: str = NUMBERING) -> None:
     """Refuse features and labels that do not belong to each other or to the head."""
+    for name, values in (("features", features), ("labels", labels)):
+        if not isinstance(values, Tensor):
+            got = type(values).__name__
+            raise InputError(f"the {name} are not a tensor", expected="torch tensors", got=got, do="torch.as_tensor(…)")
     if len(features) != len(labels):
         raise InputError("features and labels differ in number", got=f"{len(features)} features, {len(labels)} labels")
     if len(labels) == 0:
@@ -159,7 +164,12 @@ def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, d
 
 def _check_forget(forget: Sequence[int], classes: int) -> tuple[int, ...]:
     """Return the forget classes in order, or say why they cannot be."""
-    distinct = sorted(set(forget))
+    try:
+        distinct = sorted({operator.index(label) for label in forget})
+    except TypeError:
+        raise InputError(
+            "these cannot be the forget classes", expected="indices, as in [7]", got=repr(forget)
+        ) from None
     in_range = all(0 <= c < classes for c in distinct)
     if len(distinct) != len(forget) or not in_range or not 0 < len(distinct) < classes:
         raise InputError(

@@ -85,6 +85,7 @@ def data_facts(subject: Subject, forget: Sequence[int]) -> dict[str, Any] | None
     halves = "every second sample of the evaluation data" if chooser is not None else "none: too few samples"
     return {
         "source": test.source,
+        **({} if subject.kind is None else {"kind": subject.kind}),
         "samples": len(test),
         "labels": hash_arrays(test.labels),
         "validation": f"{len(held)} samples" if held is not None else halves,

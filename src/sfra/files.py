@@ -40,16 +40,28 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
         raise InputError(
             f"{source.name} cannot be read",
             expected=f"a complete {source.suffix} file of plain arrays",
-            got=f"{type(problem).__name__}: {problem}",
+            got=_reason(problem),
             do="it may be truncated or hold pickled objects: save or download it again",
         ) from None
     raise InputError("this is not a file of arrays", expected="a .safetensors or .npz file", got=source.name)
+
+
+def _reason(problem: Exception) -> str:
+    """Say what a parser ran into; numpy's own words for a pickle tell how to open it all the same."""
+    if "allow_pickle" in str(problem):
+        return "pickled objects, which could run code"
+    return f"{type(problem).__name__}: {problem}"
 
 
 def _refuse_bomb(source: Path) -> None:
     """Refuse a compressed file that would fill the memory: large, and far larger than numbers can be compressed."""
     with zipfile.ZipFile(source) as archive:
         size = sum(member.file_size for member in archive.infolist())
+    refuse_growth(source, size)
+
+
+def refuse_growth(source: Path, size: int) -> None:
+    """Refuse what a file holds if it takes very many times more room in memory than on the disk."""
     if size > SUSPICIOUS_BYTES and size > SUSPICIOUS_RATIO * source.stat().st_size:
         raise UnsafeFileError(
             f"{source.name} would grow to {size / 2**30:.1f} GiB, and was not opened",

@@ -56,6 +56,10 @@ class Head:
         object.__setattr__(self, "weight", W)
         object.__setattr__(self, "bias", b)
 
+    def __repr__(self) -> str:
+        """Say how large it is, without its weights."""
+        return f"Head({self.classes} classes, {self.width} features)"
+
     @property
     def classes(self) -> int:
         """Number of outputs, ``C``."""

@@ -17,6 +17,9 @@ Forget = SupportsIndex | str | Sequence[SupportsIndex | str]
 Names = Sequence[str | None] | None
 """The name of each class by index: None where a class has none, or nothing is known."""
 
+LONGEST = 80
+"""Letters of a name that a message repeats."""
+
 LEAVE_OUT = "leave missing_row (--missing-row) out"
 
 
@@ -26,27 +29,45 @@ def forget_classes(forget: Forget, class_names: Sequence[str] | None) -> tuple[i
     >>> forget_classes(["dog", 2], ["cat", "dog", "ox"])
     (1, 2)
     """
-    given = [forget] if isinstance(forget, str) or not isinstance(forget, Iterable) else list(forget)
+    alone = isinstance(forget, str | bytes) or not isinstance(forget, Iterable) or getattr(forget, "ndim", 1) == 0
+    given: list[SupportsIndex | str] = [forget] if alone else list(forget)  # type: ignore[list-item, arg-type]
     return tuple(sorted({_class_index(one, class_names) for one in given}))
 
 
 def _class_index(given: SupportsIndex | str, class_names: Sequence[str] | None) -> int:
     if not isinstance(given, str):
-        return operator.index(given)
+        return _index(given)
     names = list(class_names or ())
     matches = [i for i, name in enumerate(names) if name == given] or [
         i for i, name in enumerate(names) if given.lower() in (part.strip().lower() for part in name.split(","))
     ]
     if len(matches) == 1:
         return matches[0]
-    if re.fullmatch(r"\s*-?\d+\s*", given):
+    if re.fullmatch(r"\s*-?\d{1,18}\s*", given):
         return int(given)
+    given = given if len(given) <= LONGEST else f"{given[:LONGEST]}…"
     raise InputError(
         f"there is no class named {given!r}" if not matches else f"several classes are named {given!r}",
         expected=f"one of {', '.join(names[:12])}{' …' if len(names) > 12 else ''}" if names else "an index",
         got=given,
         do="give the index of the class" if matches or not names else "check the spelling, or give the index",
     )
+
+
+def _index(given: SupportsIndex) -> int:
+    """Take a whole number of any type; True and False are none, although Python counts with them."""
+    try:
+        if isinstance(given, bool) or str(getattr(given, "dtype", "")).endswith("bool"):
+            raise TypeError("True and False")  # noqa: TRY301
+        return operator.index(given)
+    except TypeError:
+        whole = isinstance(given, float) and given.is_integer()
+        raise InputError(
+            "a forget class is neither an index nor a name",
+            expected="a whole number, a name, or several of them",
+            got=repr(given),
+            do=f"write {int(given)}" if whole else None,
+        ) from None
 
 
 def placed_names(names: Sequence[str] | None, forget: Sequence[int], *, missing: bool) -> Names:

@@ -124,6 +124,9 @@ class _Run:
     """One head to relearn, with its checked probes and its seed."""
 
     def __init__(self, head: Head, probes: LabelledProbes, seed: int, device: str | torch.device | None) -> None:
+        if not isinstance(probes, LabelledProbes):
+            got = type(probes).__name__
+            raise InputError("these are not probes", expected="what sfra.sample_probes returns", got=got)
         samples, labels = probes.samples, probes.labels
         _check_probes(head, samples, labels)
         self.head, self.seed = head, seed

@@ -72,6 +72,19 @@ class AuditReport:
     diagnostics: dict[str, Any] | None = None
     """What :func:`sfra.diagnostics.diagnose` says of the verdict's setting, where asked for."""
 
+    def __repr__(self) -> str:
+        """Show the verdict and its numbers; :meth:`to_dict` has all of it."""
+        shown = {"rs": self.rs, "delta_rs": self.delta_rs}
+        numbers = [f"{name}={'None' if value is None else f'{value:.3f}'}" for name, value in shown.items()]
+        moves = [
+            f"{name} {row['before']:.1%} to {row['after']:.1%}"
+            for name, row in (("retain", self.retain), ("forget", self.forget))
+            if row["before"] is not None
+        ]
+        codes = ", ".join(finding.code for finding in self.findings) or "none"
+        parts = [repr(self.verdict), *numbers, *moves, f"forget_classes={self.forget_classes}", f"findings: {codes}"]
+        return f"AuditReport({', '.join(parts)})"
+
     @property
     def statement(self) -> str:
         """The verdict in words."""
@@ -87,7 +100,7 @@ class AuditReport:
 
     def to_json(self) -> str:
         """Return the text of ``audit.json``."""
-        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
     def save(self, folder: str | Path) -> Path:
         """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none."""

@@ -79,8 +79,11 @@ class Resume:
                 got=f"another {', '.join(other)} in {self.path}",
                 do="repeat the settings of that run to go on with it, or delete the file to start anew",
             )
-        moving.restore(saved["state"])
-        return list(saved["losses"])
+        try:
+            moving.restore(saved["state"])
+            return [float(loss) for loss in saved["losses"]]
+        except Exception as problem:  # of this run by its own words, but not of this network
+            raise self._unusable(problem) from None
 
     def save(self, moving: Moving, losses: list[float], *, last: bool) -> None:
         """Write the state after an epoch, if it is the last or enough time has passed."""
@@ -95,14 +98,18 @@ class Resume:
         try:
             saved = torch.load(self.path, map_location="cpu", weights_only=True)
             assert saved["format"] == FORMAT
+            assert isinstance(saved["run"], dict)
         except Exception as problem:  # whatever lies there, it is not ours
-            raise InputError(
-                "the unfinished training cannot be read",
-                expected=f"a file that a training run left ({FORMAT})",
-                got=f"{self.path}: {type(problem).__name__}",
-                do="delete it to start anew",
-            ) from None
+            raise self._unusable(problem) from None
         return dict(saved)
+
+    def _unusable(self, problem: Exception) -> InputError:
+        return InputError(
+            "the unfinished training cannot be read",
+            expected=f"a file that a training run left ({FORMAT})",
+            got=f"{self.path}: {type(problem).__name__}",
+            do="delete it to start anew",
+        )
 
 
 def describe_run(

@@ -14,6 +14,7 @@ from sfra.config import AuditConfig
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
 from sfra.errors import InputError
 from sfra.evaluate import NUMBERING, check_evaluation, confusion
+from sfra.given import refuse_unusable
 from sfra.naming import (
     Forget,
     Names,
@@ -42,6 +43,8 @@ class Subject:
     """The forget rows are not in the head."""
     test: FeatureSet | None
     validation: FeatureSet | None
+    kind: str | None = None
+    """What it is measured on was given as ``features`` or as ``images``."""
 
     def classes(self, forget: Sequence[int]) -> int:
         """Return the number of classes, counting rows that are missing."""
@@ -203,13 +206,16 @@ def open_subject(
 ) -> Subject:
     """Pair a release with features, extracting them where images were given."""
     test_features, held = (_features(release, part, cache, progress) for part in (test, validation))
-    return Subject(release=release, missing=missing, test=test_features, validation=held)
+    kind = None if test is None else "features" if isinstance(test, FeatureSet) else "images"
+    return Subject(release=release, missing=missing, test=test_features, validation=held, kind=kind)
 
 
 def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, Labelled]:
     """Load the evaluation data and, where the source has one of its own, its validation split."""
     if data is None:
         return None, None
+    for name, given in (("data", data), ("validation", validation)):
+        refuse_unusable(given, name)
     test = load_data(data)
     if validation is not None:
         return test, load_data(validation)
@@ -219,6 +225,7 @@ def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, La
 def reference_parts(test: Labelled, held: Labelled, reference_data: Data | None) -> tuple[Labelled, Labelled]:
     """Choose what the reference is measured on: the same images, or features of its own."""
     if reference_data is not None:
+        refuse_unusable(reference_data, "reference_data")
         return load_data(reference_data), None
     if isinstance(test, FeatureSet):
         raise InputError(

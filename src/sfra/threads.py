@@ -8,6 +8,11 @@ from contextlib import contextmanager
 
 import torch
 
+from sfra.errors import InputError
+
+MOST = 1024
+"""Threads beyond it gain nothing, and systems refuse to start them."""
+
 
 @contextmanager
 def one_thread() -> Iterator[None]:
@@ -18,6 +23,13 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def check_threads(threads: int) -> int:
+    """Return a number of threads that can be started."""
+    if not 1 <= threads <= MOST:
+        raise InputError("the number of threads is out of range", expected=f"1 to {MOST}", got=threads)
+    return threads
 
 
 def cores() -> int:

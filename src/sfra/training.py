@@ -13,6 +13,10 @@ WARM_UP, FIRST, LAST = 0.3, 25, 1e4
 """One cycle: the share of the steps that rise, and how far below the highest rate it begins, and below that it ends."""
 
 
+MOST_STEPS = 10_000_000
+"""Of one training; their rates are computed before it begins."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Training:
     """SGD on the cross-entropy, with everything that determines a run besides the data and the seed.
@@ -79,6 +83,13 @@ def rates(training: Training, steps_per_epoch: int) -> list[float]:
     >>> rates(Training(epochs=2, learning_rate=1.0, schedule="steps", milestones=(0.5,)), 2)
     [1.0, 1.0, 0.1, 0.1]
     """
+    if training.epochs * steps_per_epoch > MOST_STEPS:
+        raise InputError(
+            "the training is too long",
+            expected=f"at most {MOST_STEPS:,} steps",
+            got=f"{training.epochs:,} epochs of {steps_per_epoch:,} steps",
+            do="lower the epochs, or raise the batch size",
+        )
     if training.schedule == "steps":
         falls = [round(share * training.epochs) for share in training.milestones]
         passed = [sum(epoch >= fall for fall in falls) for epoch in range(training.epochs)]

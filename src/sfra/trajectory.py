@@ -56,6 +56,8 @@ class Trajectory:
 
 def kept_epochs(epochs: int, record: Record) -> tuple[int, ...]:
     """Return the epochs to keep, ascending."""
+    if isinstance(epochs, bool) or not isinstance(epochs, int):
+        raise InputError("the number of epochs is none", expected="a whole number", got=repr(epochs))
     if epochs < 0:
         raise InputError("the number of epochs cannot be used", expected="0 or more", got=epochs)
     if record == "all":

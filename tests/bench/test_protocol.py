@@ -88,12 +88,23 @@ def test_a_protocol_of_the_user_extends_one_by_name_or_by_file(tmp_path: Path) -
         ("name = 'a'\nextends = 'own.toml'", "extends itself"),
         ("name = ", "cannot be read"),
         ("name = " + "[" * 5_000, "nested too deeply"),
+        ("name = 'a'\nextends = 'digits'\nseeds = [" + "9" * 5000 + "]", "a number in it is too large"),
+        ("name = 'a'\nextends = 'digits'\naudit = {n = [{x = 9223372036854775808}]}", "a number in it is too large"),
         ("name = 'a'\n" + "#" * 2**15, "at most 32,768 are read"),
     ],
 )
 def test_a_protocol_that_cannot_be_run_is_refused(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         load_protocol(write(tmp_path, text))
+
+
+def test_a_long_chain_of_protocols_is_refused_and_a_short_one_is_not(tmp_path: Path) -> None:
+    for i in range(1200):
+        write(tmp_path, f"extends = 'c{i + 1}.toml'", f"c{i}.toml")
+    write(tmp_path, "name = 'end'\nextends = 'digits'", "c1200.toml")
+    assert load_protocol(tmp_path / "c1190.toml").name == "end"
+    with pytest.raises(InputError, match=r"too often\n  expected: at most 16 in a row\n  got: +c1\.toml → c2\.toml"):
+        load_protocol(tmp_path / "c0.toml")
 
 
 def test_an_unknown_name_lists_the_known_ones() -> None:

@@ -17,11 +17,11 @@ import pytest
 from bench_toys import make_trouble
 from sfra.bench.cell import Cell
 from sfra.bench.compute import compute
-from sfra.bench.journal import read_journals
+from sfra.bench.journal import read_journals, seconds_per_kind
 from sfra.bench.store import Failure, Store, StoreError
 from sfra.bench.verify import violations
 from sfra.bench.work import Context
-from sfra.errors import InputError
+from sfra.errors import InputError, SfraError
 
 ONE = Cell(kind="number", settings={"value": 1})
 TWO = Cell(kind="number", settings={"value": 2})
@@ -272,6 +272,34 @@ def test_a_journal_line_cut_off_by_a_power_failure_is_left_out(store: Store) -> 
     log = next((store.root / "log").iterdir())
     log.write_bytes(log.read_bytes() + b'{"time": 1, "eve')
     assert len(read_journals(store.root / "log")) == 2
+
+
+def test_a_store_in_the_home_of_nobody_is_not_there() -> None:
+    with pytest.raises(SfraError, match="nobody-knows"):
+        Store("~nobody-knows/store", read_only=True)
+
+
+@pytest.mark.parametrize("change", [{"kind": None}, {"seconds": "x"}, {"time": "x"}, {"event": []}])
+def test_a_journal_line_of_other_types_counts_for_nothing(store: Store, change: dict[str, object]) -> None:
+    put(store, ONE)
+    known = seconds_per_kind(read_journals(store.root / "log"))
+    line = {"time": 1, "event": "written", "kind": "number", "seconds": 5} | change
+    (store.root / "log" / "x.jsonl").write_text(json.dumps(line) + "\n")
+    assert seconds_per_kind(read_journals(store.root / "log")) == known
+
+
+def test_a_journal_line_of_any_time_has_its_place(store: Store) -> None:
+    put(store, ONE)
+    (store.root / "log" / "x.jsonl").write_text(json.dumps({"time": 10**400, "event": "late"}) + "\n")
+    assert read_journals(store.root / "log")[-1]["event"] == "late"
+
+
+@pytest.mark.parametrize("change", [{"message": 7}, {"attempts": "x"}, {"settings": []}, {"label": None}])
+def test_a_failure_of_other_types_counts_for_nothing(store: Store, change: dict[str, object]) -> None:
+    store.write_failure(Failure(key=ONE.key, kind="number", label="one", reason="raised", message="why"))
+    file = store.root / "failures" / f"{ONE.key}.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert store.failures() == {}
 
 
 def test_broken_promises_are_found(store: Store) -> None:

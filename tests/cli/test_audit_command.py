@@ -42,6 +42,7 @@ def test_json_on_stdout_is_exactly_the_file_and_nothing_else(files: Files, capfd
     ran = run(capfd, *files.compared, "--out", "out", "--json")
     assert ran.out == Path("out/audit.json").read_text(encoding="utf-8")
     assert json.loads(ran.out)["schema"] == "sfra.audit/1"
+    assert ran.out.endswith("\n}\n")
     assert "relearning" in ran.err
 
 
@@ -113,7 +114,7 @@ def test_quiet_prints_nothing_at_all(files: Files, capfd: Capture) -> None:
 
 def test_a_log_gets_one_line_per_stage(files: Files, capfd: Capture) -> None:
     ran = run(capfd, *files.compared)
-    assert ran.err.splitlines() == ["relearning (3)", "relearning (3)"]
+    assert ran.err.splitlines() == ["relearning: 3 runs", "relearning: 3 runs"]
 
 
 def test_an_out_that_is_a_file_is_refused_before_the_work(files: Files, capfd: Capture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 
 import sfra
 from cli_toys import Files, run
-from sfra import backbones, data, findings, unlearn
+from sfra import backbones, data, findings, recipes, unlearn
 from sfra.cli.list import LISTS
 from sfra.probes import proposals, scores
 from sfra.probes.assign import ASSIGNMENTS
@@ -67,6 +68,40 @@ def test_help_of_an_audit_groups_its_options(capfd: Capture) -> None:
     assert places[0] < shown.index("\n  --forget") < places[1] < shown.index("\n  --proposal") < places[2]
 
 
+@pytest.mark.parametrize(
+    ("arguments", "usage"),
+    [
+        (("audit",), "sfra audit [OPTIONS] MODEL"),
+        (("train",), "sfra train [OPTIONS]"),
+        (("report",), "sfra report [OPTIONS] [RESULTS…]"),
+        (("list",), "sfra list [OPTIONS] [KIND]"),
+        (("bench", "run"), "sfra bench run [OPTIONS] PROTOCOL"),
+        (("bench", "pack"), "sfra bench pack [OPTIONS] PROTOCOL…"),
+    ],
+)
+def test_usage_names_the_arguments_as_the_help_below_does(
+    capfd: Capture, arguments: tuple[str, ...], usage: str
+) -> None:
+    shown = run(capfd, *arguments, "--help").out
+    assert shown.splitlines()[0] == f"Usage: {usage}"
+    assert not re.search(r"<\w|list\[", shown)
+    for name in re.findall(r"[A-Z]{4,}", usage.replace("OPTIONS", "")):
+        assert re.search(rf"^  {name}…?  ", shown, flags=re.MULTILINE)
+
+
+@pytest.mark.parametrize("group", [(), ("bench",)])
+def test_a_list_of_commands_cuts_no_description_short(capfd: Capture, group: tuple[str, ...]) -> None:
+    shown = run(capfd, *group, "--help").out.partition("\nCommands:\n")[2]
+    assert shown
+    assert "..." not in shown
+
+
+def test_no_two_recipes_are_described_alike(capfd: Capture) -> None:
+    entries = json.loads(run(capfd, "list", "recipes", "--json").out)
+    assert len({entry["description"] for entry in entries}) == len(entries)
+    assert "(sfra list recipes)" in " ".join(run(capfd, "train", "--help").out.split())
+
+
 def test_a_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
     ran = run(capfd, "audti")
     assert ran.code == 2
@@ -82,6 +117,7 @@ def test_a_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None
         ("findings", findings.CODES),
         ("methods", unlearn.names()),
         ("proposals", proposals.names()),
+        ("recipes", recipes.names()),
         ("rules", RULES),
         ("scales", ("native", "canonical", "sweep", "NUMBER")),
         ("scores", scores.names()),
@@ -104,6 +140,7 @@ def test_a_list_that_does_not_exist_is_refused(capfd: Capture) -> None:
     ran = run(capfd, "list", "colours")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: there is no such list\n  expected: assignments, backbones")
+    assert run(capfd, "list", "method").err.endswith("  do:       write methods, if you mean that\n")
 
 
 def test_a_reader_that_goes_away_is_no_error_of_ours(files: Files) -> None:
@@ -115,7 +152,7 @@ def test_a_reader_that_goes_away_is_no_error_of_ours(files: Files) -> None:
 
 def test_a_terminal_without_greek_letters_still_gets_its_result(files: Files) -> None:
     ran = python("-m", "sfra", *files.measured, PYTHONIOENCODING="ascii")
-    assert (ran.returncode, ran.stderr) == (0, "relearning (3)\n")
+    assert (ran.returncode, ran.stderr) == (0, "relearning: 3 runs\n")
     assert "?RS    -" in ran.stdout
 
 
@@ -154,7 +191,7 @@ def test_the_demo_prints_a_table(files: Files, capfd: Capture, demo: list[dict[s
     assert "delete 95.0 94.0 0.0 90.0 0.940 +0.500 recovered" in " ".join(ran.out.split())
     assert "ΔRS: RS minus that of the reference, which never saw the digit." in " ".join(ran.out.split())
     assert ran.out.endswith("\nWritten to kept.\nTo look at it, open kept/report.html in a browser.\n")
-    assert ran.err == "making the model original (7)\n"
+    assert ran.err == "making the model original (1 of 7)\n"
 
 
 def test_the_demo_says_what_its_page_needs(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:

@@ -22,7 +22,25 @@ def test_a_log_gets_a_line_when_a_stage_begins_or_begins_again(capsys: Capture) 
         for stage, done in [("extracting", 100), ("extracting", 200), ("relearning", 1), ("relearning", 2)]:
             tell(stage, done, 2000)
         tell("relearning", 1, 1)
-    assert capsys.readouterr().err == "extracting (2,000)\nrelearning (2,000)\nrelearning\n"
+    assert capsys.readouterr().err == "extracting (101 of 2,000)\nrelearning: 2,000 runs\nrelearning\n"
+
+
+@pytest.mark.parametrize(
+    ("told", "line"),
+    [
+        (("training", 0, 40), "training: 40 epochs"),
+        (("unlearning", 0, 1), "unlearning"),
+        (("resuming", 12, 40), "resuming a run of 40 epochs"),
+        (("extracting features", 447, 447), "extracting features: 447 samples"),
+        (("auditing delete", 1, 5), "auditing delete (2 of 5)"),
+        (("auditing other N and M", 5, 5), "auditing other N and M (5 of 5)"),
+    ],
+)
+def test_a_line_says_what_is_counted_or_which_step_of_how_many_begins(
+    capsys: Capture, told: tuple[str, int, int], line: str
+) -> None:
+    Lines()(*told)
+    assert capsys.readouterr().err == f"{line}\n"
 
 
 def test_a_log_gets_no_more_than_a_few_lines(capsys: Capture) -> None:

@@ -124,6 +124,7 @@ REFUSED = {
     "negative scale": (plain("--forget", 3, "--scale=-2"), "there is no such scale"),
     "unknown device": (plain("--forget", 3, "--device", "abacus"), "abacus"),
     "missing model": (lambda files: ("nowhere.npz", "--forget", 3), "there is no such file or directory"),
+    "home of nobody": (lambda files: ("~nobody-knows/x", "--forget", 3), "there is no such file or directory"),
     "missing data": (plain("--forget", 3, "--data", "nowhere.npz"), "there is no such file"),
     "missing reference": (
         lambda files: (files.head, "--forget", 3, "--data", files.features, "--reference", "nowhere.npz"),
@@ -140,6 +141,14 @@ REFUSED = {
     "no epochs": (plain("--forget", 3, "--epochs", 0), "epochs is too small"),
     "negative seed": (plain("--forget", 3, "--seed=-1"), "the seed is out of range"),
     "no threads": (plain("--forget", 3, "--threads", 0), "threads is too small"),
+    "pools that cannot be counted": (plain("--forget", 3, "--n", 10**30), "the pools are too large"),
+    "too many threads": (plain("--forget", 3, "--threads", 10**9), "the number of threads is out of range"),
+    "device without numbers": (plain("--forget", 3, "--device", "meta"), "the device 'meta' cannot be used"),
+    "forget index of many digits": (plain("--forget", "9" * 5000), "there is no class named '9999"),
+    "architecture of no package": (
+        lambda files: (files.state_dict, "--forget", 3, "--arch", "..a:b"),
+        "there is no ..a:b",
+    ),
     "not a number": (plain("--forget", 3, "--seeds", "many"), "--seeds"),
     "unknown option": (plain("--forget", 3, "--prposal", "gaussian"), "--proposal"),
     "no forget class": (plain(), "--forget"),

@@ -9,6 +9,7 @@ import pytest
 
 from cli_toys import Files, run
 from page_toys import true_audit
+from sfra.report.export import Exported
 
 Capture = pytest.CaptureFixture[str]
 
@@ -22,7 +23,7 @@ def write_audit(folder: Path) -> Path:
 def test_one_audit_makes_its_page(files: Files, capfd: Capture) -> None:
     write_audit(files.folder / "results")
     ran = run(capfd, "report", "results")
-    assert (ran.code, ran.out, ran.err) == (0, "report.html\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "Written to report.html.\n", "")
     assert "<h1>Audit of a head</h1>" in Path("report.html").read_text(encoding="utf-8")
 
 
@@ -33,6 +34,14 @@ def test_several_audits_make_one_page(files: Files, capfd: Capture) -> None:
     page = Path("sub/page.html").read_text(encoding="utf-8")
     assert "2 audits." in page
     assert '<a href="#audit-1">two</a>' in page
+
+
+def test_it_says_how_many_figures_were_written(files: Files, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_audit(files.folder / "results")
+    for count, sentence in ((1, "1 figure was written.\n"), (2, "2 figures were written.\n")):
+        made = Exported(written=[Path("a.svg")] * count, left_out={})
+        monkeypatch.setattr("sfra.report.page.export_audits", lambda *given, made=made: made)
+        assert run(capfd, "report", "results", "--figures", "figures").err == sentence
 
 
 def test_an_audit_that_no_page_can_be_made_of_leaves_no_figures_either(files: Files, capfd: Capture) -> None:
@@ -72,8 +81,8 @@ def test_figures_are_written_next_to_it_and_told_as_json(files: Files, capfd: Ca
     [
         ([], "say what to report"),
         (["results", "--bench", "digits"], "say what to report"),
-        (["--bench", "digits"], "--bench is of no use without --store DIR"),
-        (["results", "--store", "x"], "--store is of no use without --bench PROTOCOL"),
+        (["--bench", "digits"], "there is no benchmark store at sfra-bench"),
+        (["results", "--store", "x"], "--store is of no use without --bench"),
         (["results", "--format", "pdf"], "--format is of no use without --figures"),
         (["results", "--figures", "f", "--format", "gif"], "expected: svg, pdf, png"),
         (["results", "--out", "report.pdf"], "a file that ends in .html"),

@@ -77,6 +77,18 @@ CASES: dict[str, Callable[[Files], AuditReport]] = {
 }
 
 
+def test_the_data_say_whether_they_are_features_or_images(files: Files, schema: dict[str, Any]) -> None:
+    kinds = {
+        name: json.loads(CASES[name](files).to_json())
+        for name in ("with data", "images with class names", "without data")
+    }
+    assert [(one["data"] or {}).get("kind") for one in kinds.values()] == ["features", "images", None]
+    older = kinds["with data"]
+    del older["data"]["kind"]
+    assert problems(schema, older) == []
+    assert problems(schema, older | {"data": older["data"] | {"kind": "sounds"}}) != []
+
+
 def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
     checker: Any = jsonschema.Draft202012Validator(schema)
     return [f"{'/'.join(map(str, e.absolute_path))}: {e.message[:200]}" for e in checker.iter_errors(content)]

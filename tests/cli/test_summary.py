@@ -55,6 +55,21 @@ def test_the_verdict_stands_in_words_above_every_number(report: AuditReport, ver
     assert shown.index("Verdict:") < shown.index("Accuracy")
 
 
+def test_it_tells_one_from_several(report: AuditReport) -> None:
+    one = replace(
+        report,
+        model=report.model | {"width": 1, "forget_row": "missing"},
+        data={**(report.data or {}), "samples": 1},
+        settings=report.settings | {"epochs": 1, "seeds": 1},
+    )
+    shown = words(one)
+    for text_of_one in ("1 feature, no output for the forgotten class)", "(1 sample)", "per class, 1 epoch, 1 seed"):
+        assert text_of_one in shown
+    several = words(replace(one, forget_classes=[1, 3]))
+    assert "no output for the forgotten classes)" in several
+    assert "8 features" in words(report)
+
+
 def test_it_says_what_was_tested(report: AuditReport) -> None:
     shown = words(report)
     assert "Forgotten class 3 (ox)" in shown

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 import torch
+from PIL import Image
 
 from cli_toys import Files, run
 from sfra.backbones.checkpoint import load_model
@@ -27,10 +28,11 @@ def test_train_unlearn_and_audit_fit_together(files: Files, capfd: Capture) -> N
     assert lines[2:5] == ["Written to original.", "", "Next:"]
     reference = run(capfd, *shlex.split(lines[5])[1:])
     assert lines[5] == "  sfra train --data digits --backbone small-mlp --without 0 --epochs 6 --out reference"
+    assert reference.out.startswith("Trained without class 0: small-mlp on digits, ")
     assert "forget 0.0 %" in reference.out
     unlearned = run(capfd, *shlex.split(lines[6])[1:], "--set", "learning_rate=0.02")
     assert (reference.code, unlearned.code) == (0, 0)
-    following = unlearned.out.splitlines()[-1].replace("REFERENCE", "reference")
+    following = unlearned.out.splitlines()[-1]
     assert following == "  sfra audit unlearned --forget 0 --data digits --reference reference"
     small = ("--n", 300, "--m", 30, "--epochs", 2, "--json")
     audited = run(capfd, *shlex.split(following)[1:], *small)
@@ -47,7 +49,7 @@ def test_json_is_all_there_is_on_stdout_and_repeats_in_the_notes(files: Files, c
     assert (facts.pop("schema"), facts.pop("out")) == ("sfra.reference/1", "new/reference")
     assert (facts["without"], facts["seed"], facts["training"]["epochs"]) == ([3, 7], 4, 2)
     assert load_model("new/reference").notes == facts
-    assert "training (2)" in ran.err
+    assert "training: 2 epochs" in ran.err
     assert [path.name for path in Path("new").iterdir()] == ["reference"]
 
 
@@ -89,7 +91,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
     assert not Path("m").exists()
     resumed = run(capfd, *command)
     assert resumed.code == 0
-    assert "resuming (5)" in resumed.err
+    assert "resuming a run of 5 epochs" in resumed.err
     assert not Path("m.resume").exists()
     whole = run(capfd, *command[:-3], "--out", "whole", "--json")
     assert json.loads(resumed.out)["losses"] == json.loads(whole.out)["losses"]
@@ -140,12 +142,34 @@ def test_what_the_user_can_fix_ends_with_a_message_and_2(
     assert [*files.folder.iterdir()] == []
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--backbone", "smal-mlp"), "there is no backbone 'smal-mlp'"),
+        (("--backbone", "smal-mlp"), "do:       write small-mlp, if you mean that"),
+        (("--backbone", "alexnet"), "do:       choose one of sfra list backbones"),
+        (("--data", "digitz"), "there is no such data set"),
+        (("--recipe", "digit-small-mlp"), "do:       write digits-small-mlp"),
+        (("--recipe", "mine"), "do:       choose one of sfra list recipes"),
+    ],
+)
+def test_a_misspelt_name_is_what_the_message_is_about_rather_than_its_missing_recipe(
+    files: Files, capfd: Capture, options: tuple[str, str], message: str
+) -> None:
+    ran = run(capfd, "train", "--data", "digits", "--backbone", "small-mlp", *options, "--out", "m", "--quiet")
+    assert ran.code == 2
+    assert message in ran.err
+    assert "there is no recipe for" not in ran.err
+
+
 def test_without_a_recipe_the_length_and_the_rate_must_be_given(files: Files, capfd: Capture) -> None:
     folder = files.folder / "images"
+    (folder / "train" / "cat").mkdir(parents=True)
+    Image.new("L", (8, 8)).save(folder / "train" / "cat" / "1.png")
     ran = run(capfd, "train", "--data", folder, "--backbone", "small-mlp", "--out", "m", "--quiet")
     assert ran.code == 2
     assert "there is no recipe for small-mlp on" in ran.err
-    assert "pass --recipe, or --epochs and --learning-rate" in ran.err
+    assert "pass --recipe (sfra list recipes), or --epochs and --learning-rate" in ran.err
 
 
 def test_a_place_that_holds_something_else_is_refused_before_the_work(
@@ -170,7 +194,7 @@ def test_a_log_hears_how_long_a_long_stage_still_takes(capsys: Capture) -> None:
     for done in (0, 5, 20, 40, 50, 90, 100):
         tell("training", done, 100)
     assert capsys.readouterr().err.splitlines() == [
-        "training (100)",
+        "training: 100 epochs",
         "training: 20 of 100, 2 min left",
         "training: 50 of 100, 60 s left",
         "training: 90 of 100, 2 min left",

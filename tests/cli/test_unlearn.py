@@ -47,7 +47,7 @@ def test_classes_go_by_name_and_settings_by_type(original: Path, capfd: Capture)
     assert (chosen["optimizer"], chosen["freeze_batch_norm"], chosen["learning_rate"]) == ("adam", True, 1e-4)
     assert load_model("m").class_names == NAMES
     assert [record["epoch"] for record in facts["history"]] == [1, 2]
-    assert "unlearning (2)" in err
+    assert "unlearning: 2 epochs" in err
 
 
 def test_the_summary_ends_with_the_audit_to_try(original: Path, capfd: Capture) -> None:
@@ -57,9 +57,39 @@ def test_the_summary_ends_with_the_audit_to_try(original: Path, capfd: Capture) 
     assert "\nOn the validation split: retain " in out
     assert out.endswith(
         "\nWritten to m.\n\nNext:\n"
-        "  sfra train --data digits --backbone small-mlp --without 7 --out REFERENCE\n"
-        "  sfra audit m --forget 7 --data digits --reference REFERENCE\n"
+        "  sfra unlearn original --forget 7 --data digits --method retrained --out reference\n"
+        "  sfra audit m --forget 7 --data digits --reference reference\n"
     )
+
+
+def next_lines(out: str) -> list[str]:
+    return out.partition("\nNext:\n")[2].splitlines()
+
+
+def test_a_reference_that_lies_there_is_used_if_it_lacks_these_classes(original: Path, capfd: Capture) -> None:
+    audit = "  sfra audit m --forget {} --data digits --reference {}"
+    _, out, _ = unlearn(
+        capfd, "--forget", 7, "--method", "retrained", "--set", "learning_rate=0.1", "--out", "reference"
+    )
+    assert next_lines(out) == ["  sfra audit UNLEARNED --forget 7 --data digits --reference reference"]
+    assert next_lines(unlearn(capfd, "--forget", 7)[1]) == [audit.format(7, "reference")]
+    lines = next_lines(unlearn(capfd, "--forget", "3,1")[1])
+    assert lines == [
+        "  sfra unlearn original --forget 1,3 --data digits --method retrained --out reference-1-3",
+        audit.format("1,3", "reference-1-3"),
+    ]
+
+
+def test_the_reference_is_to_be_trained_by_the_recipe_of_the_original(files: Files, capfd: Capture) -> None:
+    model = build("small-mlp", classes=10, seed=0)
+    notes = {"recipe": "digits-small-cnn"}
+    save_model("original", model, backbone="small-mlp", classes=10, notes=notes)
+    assert (
+        "--method retrained --recipe digits-small-cnn --out reference"
+        in next_lines(unlearn(capfd, "--forget", 7)[1])[0]
+    )
+    own = unlearn(capfd, "--forget", 7, "--recipe", "digits-small-mlp")[1]
+    assert "--method retrained --recipe digits-small-mlp --out reference" in next_lines(own)[0]
 
 
 def test_a_method_of_ones_own_goes_by_its_address(original: Path, capfd: Capture) -> None:
@@ -75,6 +105,7 @@ def test_a_method_of_ones_own_goes_by_its_address(original: Path, capfd: Capture
         (("--forget", "7", "--set", "momentum"), "--set NAME=VALUE"),
         (("--forget", "7", "--set", "epochs=3"), "a setting is given twice"),
         (("--forget", "7", "--method", "forgetting"), "there is no such unlearning method"),
+        (("--forget", "7", "--method", "bad-teachr"), "do:       write bad-teacher, if you mean that"),
         (("--forget", "ten"), "there is no class named 'ten'"),
         (("--forget", "12"), "a forget class"),
         (("--forget", ""), "a forget class is empty"),

@@ -73,3 +73,10 @@ def test_every_place_and_both_directions_are_equally_likely() -> None:
 def test_a_negative_shift_is_refused() -> None:
     with pytest.raises(InputError, match="cannot be shifted by that\n  expected: 0 pixels or more\n  got:      -1"):
         Augment(crop=-1)
+
+
+def test_a_shift_that_would_fill_the_memory_is_refused() -> None:
+    with pytest.raises(
+        InputError, match="cannot be shifted by that\n  expected: at most 512 pixels\n  got:      99999999999"
+    ):
+        Augment(crop=99999999999)

@@ -104,6 +104,16 @@ def test_other_arrays_than_those_of_the_data_set_are_refused(tmp_path: Path, bat
         read(folder)
 
 
+@pytest.mark.parametrize("label", [-1, 10, 10**30, "1", [1], None, 1.0, True])
+def test_labels_that_are_no_class_index_are_refused(tmp_path: Path, label: object) -> None:
+    folder = batches(tmp_path / "x", pickle.dumps({"data": ROWS, "labels": [1, label]}, protocol=2))
+    with pytest.raises(
+        InputError, match=r"a label in .* is no class index\n  expected: 0 to 9\n  got:      "
+    ) as caught:
+        read(folder)
+    assert repr(label) in str(caught.value)
+
+
 def test_the_archive_is_read_without_writing_anything(tmp_path: Path) -> None:
     train, test = toy(10, 2), toy(10, 1, seed=1)
     write_batches(tmp_path / "cifar-10-batches-py", train, test)

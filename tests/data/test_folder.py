@@ -1,6 +1,7 @@
 """Image folders: classes, splits, decoding, and files that are not what they seem."""
 
 import io
+import zlib
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from sfra.data import ImageSet, Split, load_data
+from sfra.data import ImageSet, Split, load_data, sets
+from sfra.data import folder as folders
 from sfra.errors import InputError
 from sfra.release import Preprocess
 
@@ -159,6 +161,34 @@ def test_the_protection_against_decompression_bombs_is_on(tmp_path: Path, monkey
     batches = load(tmp_path).batches(2)
     with pytest.raises(InputError, match=r"2\.png cannot be decoded(\n.*)*DecompressionBombError"):
         next(batches)
+
+
+def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
+    paint(tmp_path / "a" / "1.png", size=(20, 20))
+    content = (tmp_path / "a" / "1.png").read_bytes()
+    wide = b"IHDR" + (9000).to_bytes(4, "big") + (9000).to_bytes(4, "big") + content[24:29]
+    bomb = content[:12] + wide + zlib.crc32(wide).to_bytes(4, "big") + content[33:]
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "1.png").write_bytes(bomb)
+    with pytest.raises(
+        InputError, match=r"1\.png is too large\n  expected: at most 67,108,864.*\n  got:      9,000 x 9,"
+    ):
+        list(load(tmp_path).batches(2))
+
+
+def test_large_images_come_fewer_at_a_time_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in range(40):
+        paint(tmp_path / "a" / f"{i:02}.png")
+    whole = next(load(tmp_path).batches(40))
+    assert len(whole) == 40
+    monkeypatch.setattr(folders, "PIECE", 1000)
+    prepared = next(load(tmp_path).batches(40, Preprocess(size=(2, 2))))
+    assert torch.equal(prepared, Preprocess(size=(2, 2))(whole))
+    assert [len(piece) for piece in load(tmp_path).pixels.pieces(3, 40)] == [14, 14, 9]
+    monkeypatch.setattr(sets, "LARGEST", whole[:20].nbytes)
+    parts = list(load(tmp_path).batches(40))
+    assert [len(part) for part in parts] == [14, 14, 12]
+    assert torch.equal(torch.cat(parts), whole)
 
 
 def test_a_folder_without_classes_or_images_is_refused(tmp_path: Path) -> None:

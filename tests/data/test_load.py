@@ -61,3 +61,8 @@ def test_loading_the_package_imports_no_optional_package() -> None:
     script = f"import sys, sfra.data; print([m for m in {optional} if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_a_misspelt_name_of_a_data_set_is_answered_with_the_nearest() -> None:
+    with pytest.raises(InputError, match="write cifar10 or cifar100, if you mean that"):
+        load_data("cifar-10")

@@ -1,6 +1,7 @@
 """Tables of images: Parquet folders, saved data sets, and the hub."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,10 +12,11 @@ import pytest
 import torch
 
 from data_toys import encode, save_to_disk, table_of, toy, write_parquet
+from sfra import files
 from sfra.data import ImageSet, MappedPixels, Split, decoded, has_split, load_data
 from sfra.data.folder import FilePixels
 from sfra.data.parquet import parse_address
-from sfra.errors import InputError
+from sfra.errors import InputError, UnsafeFileError
 
 IMAGES, LABELS = toy(3, 4, size=6)
 NAMES = ("cow", "ape", "bee")
@@ -175,6 +177,47 @@ def test_what_is_no_image_is_named_by_row(tmp_path: Path) -> None:
 def test_labels_must_be_in_every_row(tmp_path: Path) -> None:
     pq.write_table(pa.table({"image": ENCODED[:2], "label": [1, None]}), tmp_path / "test.parquet")
     with pytest.raises(InputError, match=r"label of .* does not hold labels(\n.*)*NoneType, int"):
+        load(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("labels", "names", "message"),
+    [
+        (
+            pa.array([0, 2**64 - 1], pa.uint64()),
+            None,
+            "is no class\n  expected: class indices.*\n  got:      18446744073",
+        ),
+        (["cow", "dog"], NAMES, "is no class\n  expected: the declared classes: cow, ape, bee\n  got:      dog"),
+        (pa.array([0, 1]), "[" * 100_000, None),
+    ],
+)
+def test_labels_that_are_no_classes_are_named(tmp_path: Path, labels: Any, names: Any, message: str | None) -> None:
+    declared: dict[str, Sequence[str]] = {"label": names} if isinstance(names, tuple) else {}
+    table = table_of({"image": ENCODED[:2]}, {"label": labels}, declared)
+    if isinstance(names, str):
+        table = table.replace_schema_metadata({"huggingface": names})
+    pq.write_table(table, tmp_path / "test.parquet")
+    if message is None:
+        assert load(tmp_path).labels.tolist() == [0, 1]
+        return
+    with pytest.raises(InputError, match=message):
+        load(tmp_path)
+
+
+def test_a_missing_label_of_another_split_is_not_a_class(tmp_path: Path) -> None:
+    pq.write_table(pa.table({"image": ENCODED[:2], "label": ["b", "a"]}), tmp_path / "test.parquet")
+    pq.write_table(pa.table({"image": ENCODED[:2], "label": ["c", None]}), tmp_path / "train.parquet")
+    assert load(tmp_path).class_names == ("a", "b", "c")
+
+
+def test_a_table_that_would_fill_the_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"image": [ENCODED[0]] * 20_000, "label": [0] * 20_000})
+    pq.write_table(table, tmp_path / "test.parquet")
+    assert table.nbytes > 200 * (tmp_path / "test.parquet").stat().st_size
+    assert len(load(tmp_path)) == 20_000  # a few MB hurt nobody
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**20)
+    with pytest.raises(UnsafeFileError, match=r"test\.parquet would grow to"):
         load(tmp_path)
 
 

@@ -90,6 +90,16 @@ def test_images_of_several_sizes_cannot_be_augmented_or_left_as_they_are(tmp_pat
         open_samples(mixed)
 
 
+def test_images_that_do_not_fit_into_memory_are_refused_with_their_size() -> None:
+    class Wide(MemoryPixels):
+        def blocks(self, start: int, stop: int) -> list[torch.Tensor]:
+            return [self.images[start:stop]]
+
+    wide = Wide(torch.zeros(1, 1, 1, 1, dtype=torch.uint8).expand(30, 3, 2**22, 2**22))
+    with pytest.raises(InputError, match=r"do not fit into the memory of cpu(\n.*)*: 1474560\.0 GiB"):
+        open_samples(ImageSet(pixels=wide, labels=LABELS))
+
+
 def test_labels_must_belong_to_the_images() -> None:
     with pytest.raises(InputError, match="images and labels disagree\n  expected: 30 labels\n  got:      29"):
         ImageTensors(images=BYTES, labels=LABELS[1:], generator=RNG)

@@ -125,6 +125,17 @@ def test_a_damaged_archive_is_named(published: Path) -> None:
         load("test")
 
 
+@pytest.mark.parametrize("name", ["words.txt", "val/val_annotations.txt"])
+@pytest.mark.parametrize("zipped", [False, True])
+def test_lists_that_are_no_text_are_refused(published: Path, name: str, zipped: bool) -> None:
+    (published / name).write_bytes(b"n01443537\t\xff\xfe\n")
+    if zipped:
+        write_zip(published.parent / "tiny-imagenet-200.zip", published)
+        published.rename(published.parent.parent / "away")
+    with pytest.raises(InputError, match=r"a list of words or labels in .* cannot be read\n  expected: text in UTF-8"):
+        load("test")
+
+
 def test_names_come_from_the_word_list_and_stay_unique() -> None:
     assert load("test").class_names == ("thing 0", "thing 1", "thing 2", "thing 3")
     words = "n1\tcrane\nn2\tcrane, bird\nn4\torgan, pipe organ\n"

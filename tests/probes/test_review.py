@@ -124,6 +124,14 @@ def test_the_message_names_every_class_it_is_given() -> None:
     assert "50 candidates in every retain class" in message
 
 
+def test_the_proposal_in_use_is_not_advised() -> None:
+    head = Head(weight=torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
+    with pytest.raises(SamplingError, match="class 2 can never win") as caught:
+        sample_probes(head, 1, n=100, m=10)
+    assert "gaussian" not in str(caught.value)
+    assert "do:       audit a head that still assigns inputs to every retain class" in str(caught.value)
+
+
 def impossible() -> Head:
     """Class 1 lies nowhere on the non-negative orthant, and nowhere near it."""
     return Head(weight=torch.tensor([[1.0, 0.0], [-1.0, -1.0], [0.0, 1.0]]), bias=torch.tensor([0.0, -0.5, 0.0]))

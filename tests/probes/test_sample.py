@@ -209,6 +209,39 @@ def test_the_smallest_pools_allowed_are_sampled() -> None:
     assert len(sample_probes(HEAD, range(6), n=7, m=1).samples) == 14
 
 
+@pytest.mark.parametrize(
+    ("n", "budget", "most", "do"),
+    [
+        (10**14, 10**9, "1,000,000,000", "lower n to 142,857,142 or raise max_draws"),
+        (142_857_143, 1, "1,000,000,000", "lower n to 142,857,142 or raise max_draws"),
+        (10**30, 10**40, f"{2**62:,}", f"lower n to {2**62 // 7:,}"),
+    ],
+)
+def test_pools_that_no_budget_fills_are_refused_before_the_first_draw(n: int, budget: int, most: str, do: str) -> None:
+    with pytest.raises(InputError) as problem:
+        ProbeSettings(n=n, m=1, max_draws=budget).check(8, [3])
+    assert str(problem.value) == (
+        f"the pools are too large\n  expected: n times 7 retain classes to be at most {most} draws\n"
+        f"  got:      n={n:,}\n  do:       {do}"
+    )
+    assert ProbeSettings(n=142_857_142, m=1, max_draws=budget).check(8, [3]) == (3,)
+
+
+def test_probes_and_pools_that_would_fill_the_memory_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sfra.probes.sample, "MOST_NUMBERS", 14 * 32)
+    assert len(sample_probes(HEAD, 3, n=9, m=1).samples) == 14
+    with pytest.raises(InputError, match=r"do not fit into memory\n  expected: at most 14 probes of 32 .*\n  got: +28"):
+        sample_probes(HEAD, 3, n=9, m=2)
+    with pytest.raises(SamplingError, match=r"the pool of class 0 does not fit into memory(\n.*)*do: +lower n"):
+        sample_probes(HEAD, 3, n=50_000, m=1, max_draws=1)
+
+
+@pytest.mark.parametrize("threads", [0, -3, 1025, 10**9])
+def test_a_number_of_threads_out_of_range_is_refused(threads: int) -> None:
+    with pytest.raises(InputError, match=rf"threads is out of range\n  expected: 1 to 1024\n  got:      {threads}"):
+        sample_probes(HEAD, 3, n=9, m=1, threads=threads)
+
+
 @pytest.mark.parametrize("seed", [-1, 2**63])
 def test_a_seed_out_of_range_is_refused(seed: int) -> None:
     with pytest.raises(InputError, match="the seed is out of range\n  expected: 0 to 2\\^63 - 1"):

@@ -238,6 +238,13 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
         load(folder)
 
 
+def test_shards_of_no_possible_name_are_refused(tmp_path: Path) -> None:
+    folder = save(resnet(), tmp_path / "tiny", max_shard_size="4KB")
+    edit(folder, "model.safetensors.index.json", weight_map={"a": "a" * 5000 + ".safetensors"})
+    with pytest.raises(UnsafeFileError, match="not weights of this directory"):
+        load(folder)
+
+
 @pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin"])
 def test_shards_outside_the_directory_are_refused(tmp_path: Path, name: str) -> None:
     folder = save(resnet(), tmp_path / "tiny", max_shard_size="4KB")

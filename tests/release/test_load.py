@@ -136,3 +136,11 @@ def test_importing_the_loader_brings_no_optional_package() -> None:
     code = "import sys, sfra.release; print([p for p in ('transformers', 'onnx', 'onnxruntime') if p in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+def test_the_representation_of_a_release_is_a_line_without_weights() -> None:
+    head, model = Head(torch.eye(4, 6)), nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 4))
+    alone, whole = load(head), load(model, example=torch.zeros(1, 1, 8, 8))
+    print_of = alone.fingerprint[:12]
+    assert repr(alone) == f"Release('a head': 4 outputs, 6 features, no encoder, fingerprint {print_of}…)"
+    assert repr(whole).startswith("Release('Sequential (nn.Module)': 4 outputs, 6 features, with its encoder, ")

@@ -7,6 +7,7 @@ import pickle
 import subprocess
 import sys
 import warnings
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,10 +18,11 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from sfra import backbones
+from sfra import backbones, files
 from sfra.errors import InputError, MissingPackageError, UnsafeFileError
 from sfra.release import load
 from sfra.release.architecture import parse_value
+from sfra.release.state_dict import read_state_dict
 
 ARCH, CLASSES = "small-cnn", 7
 
@@ -174,6 +176,14 @@ def test_an_unknown_architecture_is_refused(model: nn.Module, tmp_path: Path) ->
     assert ARCH in str(caught.value)
 
 
+@pytest.mark.parametrize("arch", ["..a:b", ".:b", ":b", "os:"])
+def test_a_module_that_cannot_be_named_is_refused(model: nn.Module, tmp_path: Path, arch: str) -> None:
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(InputError, match="there is no ") as caught:
+        load(tmp_path / "weights.pt", arch=arch)
+    assert "package:factory" in str(caught.value)
+
+
 def write_zip(content: object, file: Path) -> None:
     torch.save(content, file)
 
@@ -282,6 +292,33 @@ def test_a_tensor_that_only_claims_its_size_is_refused(tmp_path: Path, tensor: T
     torch.save({"weight": tensor}, tmp_path / "wide.pt")
     with pytest.raises(InputError, match=r"(?s)wide\.pt holds a tensor that is not plain numbers.*got: +weight"):
         load(tmp_path / "wide.pt", arch=arch)
+
+
+def test_nested_and_complex_tensors_are_refused(tmp_path: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+    for tensor, words in ((nested, "weight: nested"), (torch.zeros(3, dtype=torch.complex64), "torch.complex64")):
+        torch.save({"weight": tensor}, tmp_path / "odd.pt")
+        with pytest.raises(InputError, match=r"odd\.pt holds a tensor that is not plain numbers") as caught:
+            load(tmp_path / "odd.pt", arch=ARCH)
+        assert words in str(caught.value)
+
+
+def test_a_compressed_file_that_would_fill_the_memory_is_not_opened(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save({"weight": torch.zeros(2**20)}, tmp_path / "plain.pt")
+    with (
+        zipfile.ZipFile(tmp_path / "plain.pt") as plain,
+        zipfile.ZipFile(tmp_path / "bomb.pt", "w", zipfile.ZIP_DEFLATED) as packed,
+    ):
+        for member in plain.namelist():
+            packed.writestr(member, plain.read(member))
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**20)
+    with pytest.raises(UnsafeFileError, match=r"bomb\.pt would grow to"):
+        read_state_dict(tmp_path / "bomb.pt")
+    assert len(read_state_dict(tmp_path / "plain.pt")["weight"]) == 2**20
 
 
 @pytest.mark.parametrize("content", [{}, {"epoch": 3}, [1, 2], {"state_dict": {"a": 1}}, {1: torch.zeros(2)}])

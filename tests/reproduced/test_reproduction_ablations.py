@@ -322,9 +322,7 @@ def test_a_score_with_which_retrained_models_alarm_is_called_useless(whole: Kept
     assert "cannot tell who forgot" not in with_references(entropy=0.05, energy=0.05)
 
 
-def test_the_figure_over_sizes_has_every_level_of_every_method(
-    bare: Kept, whole: Kept
-) -> None:
+def test_the_figure_over_sizes_has_every_level_of_every_method(bare: Kept, whole: Kept) -> None:
     rows = [row for row in size_rows(whole) if (row["scale"], row["rule"], row["variant"]) == (*VERDICT, "released")]
     for size, factor in SIZES.items():
         mine = {(row["method"], str(row[size.lower()])): row["rs"] for row in rows if row["audit"] == size}

@@ -1,13 +1,14 @@
 """Architectures by name: paper-sized ones, a ResNet-18 for small images, and two for the demo."""
 
 from sfra.backbones import huggingface, resnet_small, small
-from sfra.backbones.registry import Backbone, backbone, build, describe, input_shape, names
+from sfra.backbones.registry import Backbone, backbone, build, describe, find, input_shape, names
 
 __all__ = [
     "Backbone",
     "backbone",
     "build",
     "describe",
+    "find",
     "huggingface",
     "input_shape",
     "names",

@@ -19,6 +19,7 @@ from sfra.backbones.images import processor_config
 from sfra.backbones.plain import MODEL_TYPE, check_fit, copy_weights, read_plain, refuse_not_finite, write_plain
 from sfra.backbones.registry import Backbone, find, names
 from sfra.errors import InputError
+from sfra.paths import written_out
 from sfra.release.base import clean_names, one_line
 from sfra.release.forward import unwrap
 from sfra.release.huggingface import load_classifier, quiet, read_preprocess
@@ -77,7 +78,7 @@ def save_model(
         class_names: One name per output.
         notes: Values of JSON to keep with it.
     """
-    known, target = find(backbone), Path(folder).expanduser().resolve()
+    known, target = find(backbone), written_out(folder).resolve()
     if class_names is not None and len(class_names) != classes:
         raise InputError(
             "every output needs a name", expected=f"{classes} class names", got=f"{len(class_names)} class names"
@@ -102,7 +103,7 @@ def load_model(folder: str | Path) -> Checkpoint:
 
     Only configuration and safetensors are read; the plain backbones do not need transformers.
     """
-    directory = Path(folder).expanduser()
+    directory = written_out(folder)
     if not directory.is_dir():
         raise InputError("there is no such directory", expected="a model directory", got=folder, do="check the path")
     config, about = check_config(directory), _about(directory)

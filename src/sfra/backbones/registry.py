@@ -10,7 +10,7 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,5 +136,10 @@ def describe(name: str) -> str:
 def find(name: str) -> Backbone:
     """Return a backbone by its name."""
     if name not in _BACKBONES:
-        raise InputError(f"there is no backbone {name!r}", expected=f"one of {', '.join(names())}", got=name)
+        raise InputError(
+            f"there is no backbone {name!r}",
+            expected=f"one of {', '.join(names())}",
+            got=name,
+            do=meant(name, names()) or "choose one of sfra list backbones",
+        )
     return _BACKBONES[name]

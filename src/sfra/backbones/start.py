@@ -14,6 +14,7 @@ from sfra.backbones.huggingface import differences, require_transformers
 from sfra.backbones.plain import MODEL_TYPE, check_fit, read_plain, refuse_not_finite
 from sfra.backbones.registry import Backbone, head_names, seeded, skeleton
 from sfra.errors import InputError
+from sfra.paths import written_out
 from sfra.release.base import one_line
 from sfra.release.huggingface import fetch, load_classifier
 from sfra.release.huggingface_files import check_config, check_weights
@@ -46,7 +47,7 @@ def start_from(
 
 def _find(pretrained: str | Path) -> Path:
     """Return the directory; one on the hub is fetched first."""
-    directory, name = Path(pretrained).expanduser(), str(pretrained)
+    directory, name = written_out(pretrained), str(pretrained)
     if directory.is_dir():
         return directory
     if re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name):

@@ -69,10 +69,14 @@ def write_json(target: Path, value: object, *, by_way_of: Path) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None when the file is absent, cut off or something else."""
     try:
-        value = json.loads(path.read_bytes())
+        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
     except (OSError, ValueError, RecursionError):
         return None
     return value if isinstance(value, dict) else None
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not a number that JSON knows")
 
 
 def sizes(folder: Path) -> dict[str, int]:

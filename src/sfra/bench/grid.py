@@ -14,6 +14,7 @@ from sfra.bench.runner import retry, run, status
 from sfra.bench.store import Failure, Store
 from sfra.bench.summary import Progress, Summary
 from sfra.errors import InputError
+from sfra.paths import written_out
 
 STORE = Path("sfra-bench")
 """Where benchmarks are kept unless the user names another folder; protocols share their cells there."""
@@ -115,7 +116,7 @@ def retry_failed(
 
 def open_store(folder: str | Path) -> Store:
     """Open a store to read it; where there is none, say how to make one."""
-    path = Path(folder).expanduser()
+    path = written_out(folder)
     if not path.is_dir() or not any(path.iterdir()):
         raise InputError(
             f"there is no benchmark store at {folder}",
@@ -143,7 +144,7 @@ def make_store(folder: str | Path) -> Store:
 
 
 def _is_complete(goals: Sequence[Goal], folder: str | Path) -> bool:
-    if not (Path(folder).expanduser() / "store.json").is_file():
+    if not (written_out(folder) / "store.json").is_file():
         return False
     store = Store(folder, read_only=True)
     return all(store.is_done(goal.cell) for goal in goals)

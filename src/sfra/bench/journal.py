@@ -43,15 +43,16 @@ class Journal:
 
 def read_journals(folder: Path) -> list[dict[str, Any]]:
     """Read the events of all processes in the order of their times; a line cut off by a power failure is left out."""
-    return sorted(_events(sorted(folder.glob("*.jsonl"))), key=lambda event: float(event["time"]))
+    return sorted(_events(sorted(folder.glob("*.jsonl"))), key=lambda event: event["time"])
 
 
 def seconds_per_kind(events: Iterable[dict[str, Any]]) -> dict[str, float]:
     """Average the seconds that a written cell of each kind took."""
     spent: dict[str, list[float]] = {}
     for event in events:
-        if event["event"] == "written":
-            spent.setdefault(event["kind"], []).append(float(event["seconds"]))
+        kind, seconds = event.get("kind"), event.get("seconds")
+        if event["event"] == "written" and isinstance(kind, str) and isinstance(seconds, int | float):
+            spent.setdefault(kind, []).append(seconds)
     return {kind: sum(each) / len(each) for kind, each in spent.items()}
 
 

@@ -37,6 +37,9 @@ PUBLISHED = (
 CONTROLS = ("masked",)
 """Models that the audit itself is checked with: the original with its forget output switched off."""
 
+DEEPEST = 16
+"""Protocols in a row, each of which extends the next."""
+
 SPLITS = ("train", "validation", "test")
 
 
@@ -151,6 +154,12 @@ def _resolve(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
         raise InputError(f"{source}: extends is of the wrong kind", expected="name or file of a protocol", got=base)
     if base in seen:
         raise InputError(f"the protocol {source} extends itself", got=" → ".join([*seen, base]))
+    if len(seen) == DEEPEST:
+        raise InputError(
+            "protocols extend each other too often",
+            expected=f"at most {DEEPEST} in a row",
+            got=" → ".join([*seen[:3], "…", base]),
+        )
     near = Path(source).parent / base
     return _resolve(near if str(base).endswith(".toml") else base, (*seen, str(base))) | content
 

@@ -56,12 +56,33 @@ class Failure:
 
 def parse_cell(folder: Path) -> Record | None:
     """Read the folder of a cell; None when it is not whole, or a link to one elsewhere."""
-    facts = read_json(folder / "result.json")
+    facts = _known(Record, read_json(folder / "result.json"))
     if facts is None or facts.get("key") != folder.name or folder.is_symlink():
         return None
     try:
-        record = Record(**{each.name: facts[each.name] for each in fields(Record)})
+        record = Record(**facts)
         whole = all((folder / name).stat().st_size == size for name, size in record.files.items())
-    except (KeyError, OSError, TypeError, AttributeError, ValueError):
+    except (OSError, TypeError, ValueError):
         return None
     return record if whole else None
+
+
+def parse_failure(file: Path) -> Failure | None:
+    """Read why a cell failed; None when the file is absent or is not whole."""
+    facts = _known(Failure, read_json(file))
+    try:
+        return None if facts is None else Failure(**facts)
+    except TypeError:  # a name is missing
+        return None
+
+
+KINDS: dict[str, Any] = {"str": str, "int": int, "float": int | float, "dict": dict}
+"""What JSON holds for the types of the fields above."""
+
+
+def _known(record: type[Record] | type[Failure], facts: dict[str, Any] | None) -> dict[str, Any] | None:
+    """Keep the fields of a record, all of their type; None if one is not."""
+    types = {each.name: KINDS[str(each.type).partition("[")[0]] for each in fields(record)}
+    known = {name: value for name, value in (facts or {}).items() if name in types}
+    whole = all(isinstance(value, types[name]) for name, value in known.items())
+    return known if facts is not None and whole else None

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sfra.bench.cell import reachable
+from sfra.bench.contents import KINDS, origin_of
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
+from sfra.result import read_result
 
 Row = dict[str, Any]
 
@@ -63,21 +65,20 @@ def collect(goals: Sequence[Goal], store: Store) -> Rows:
     known = {goal.cell.key: store.record(goal.cell) for goal in goals}
     results = {key: record.result for key, record in known.items() if record is not None}
     done = [goal for goal in goals if goal.cell.key in results]
-    originals = [_original(goal, results[goal.cell.key]) for goal in done if goal.what == "accuracy"]
+
+    def rows_of(what: str, read: Callable[[Goal, Mapping[str, Any]], Iterator[Row]]) -> list[Row]:
+        chosen = (goal for goal in done if goal.what == what)
+        return [row for goal in chosen for row in _checked(goal, store, read(goal, results[goal.cell.key]))]
+
+    originals = rows_of("accuracy", _original)
     before = {(row["dataset"], row["backbone"], row["seed"]): row for row in originals}
-    audits = [row for goal in done if goal.what == "audit" for row in _audit(goal, store, before)]
-    pra = [row for goal in done if goal.what == "pra" for row in _pra(goal, results[goal.cell.key])]
     return Rows(
         originals=originals,
-        audits=audits,
-        pra=_with_delta(pra),
-        probes=[{**_identity(goal), **results[goal.cell.key]} for goal in done if goal.what == "linear-probe"],
-        diagnostics=[row for goal in done if goal.what == "diagnostics" for row in _diagnosis(goal, results)],
-        maps=[
-            {**_identity(goal), "cell": goal.cell.key, **results[goal.cell.key]}
-            for goal in done
-            if goal.what == "geometry"
-        ],
+        audits=rows_of("audit", lambda goal, _: _audit(goal, store, before)),
+        pra=_with_delta(rows_of("pra", _pra)),
+        probes=rows_of("linear-probe", _probe),
+        diagnostics=rows_of("diagnostics", _diagnosis),
+        maps=rows_of("geometry", _map),
         failures=list(_failures(goals, store)),
         missing=len(goals) - len(done),
     )
@@ -106,14 +107,26 @@ def accuracy(hits: Sequence[int], samples: Sequence[int], classes: Iterable[int]
     return sum(hits[c] for c in chosen) / total if total else None
 
 
-def _original(goal: Goal, found: Mapping[str, Any]) -> Row:
+def _checked(goal: Goal, store: Store, rows: Iterator[Row]) -> list[Row]:
+    """Read the rows of a goal; a cell that says something else than its kind does is named."""
+    origin = origin_of(store, goal.cell)
+    with origin.reading():
+        found = list(rows)
+        json.dumps(found, allow_nan=False)
+    for row in found:
+        origin.check(row, KINDS[goal.what])
+    return found
+
+
+def _original(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
     overall = accuracy(found["hits"], found["samples"], range(len(found["hits"])))
-    return {**goal.identity, "accuracy": overall, **{k: found[k] for k in ("hits", "samples", "class_names", "model")}}
+    told = {name: found[name] for name in ("hits", "samples", "class_names", "model")}
+    yield {**goal.identity, "accuracy": overall, **told}
 
 
 def _audit(goal: Goal, store: Store, before: Mapping[tuple[Any, ...], Row]) -> Iterator[Row]:
     """Read an audit; a model without a reference is the reference itself, and ΔRS is 0."""
-    report = json.loads((store.folder(goal.cell) / "audit.json").read_text(encoding="utf-8"))
+    report = read_result(store.folder(goal.cell) / "audit.json")
     identity = _identity(goal)
     shared = {
         **identity,
@@ -137,14 +150,23 @@ def _audit(goal: Goal, store: Store, before: Mapping[tuple[Any, ...], Row]) -> I
 
 def _pra(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
     for row in found["rows"]:
-        yield {**_identity(goal), **row}
+        yield _identity(goal) | row | _identity(goal)
 
 
-def _diagnosis(goal: Goal, results: Mapping[str, Mapping[str, Any]]) -> Iterator[Row]:
-    found = results[goal.cell.key]
+def _probe(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
+    yield _identity(goal) | dict(found) | _identity(goal)
+
+
+def _diagnosis(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
     settings = {name: value for name, value in found.items() if name != "rows"}
+    whose = _identity(goal) | {"cell": goal.cell.key}
     for row in found["rows"]:
-        yield {**_identity(goal), "cell": goal.cell.key, **settings, **row}
+        yield whose | settings | row | whose
+
+
+def _map(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
+    whose = _identity(goal) | {"cell": goal.cell.key}
+    yield whose | dict(found) | whose
 
 
 def _once(rows: Sequence[Row]) -> list[Row]:

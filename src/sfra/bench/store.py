@@ -21,12 +21,13 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.cell import Cell, check_key
-from sfra.bench.folders import disk_errors, force_out, read_json, remove, sizes, write_json
+from sfra.bench.folders import disk_errors, force_out, remove, sizes, write_json
 from sfra.bench.journal import Journal
 from sfra.bench.layout import check_layout, make_layout
 from sfra.bench.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
-from sfra.bench.records import Failure, Record, parse_cell
+from sfra.bench.records import Failure, Record, parse_cell, parse_failure
 from sfra.errors import InputError
+from sfra.paths import written_out
 
 __all__ = ["Failure", "Record", "Store", "StoreError"]
 
@@ -35,7 +36,7 @@ class Store:
     """A benchmark's folder; made when it is absent or empty, refused when it is something else."""
 
     def __init__(self, folder: Path | str, *, read_only: bool = False) -> None:
-        self.root = Path(folder).expanduser().absolute()
+        self.root = written_out(folder).absolute()
         self.read_only = read_only
         if not read_only:
             with disk_errors(self.root):
@@ -77,10 +78,7 @@ class Store:
 
     def failure(self, cell: Cell | str) -> Failure | None:
         """Read why a cell failed; None when it did not, or when it is done."""
-        facts = read_json(self.root / "failures" / f"{_key(cell)}.json")
-        known = {one.name: facts[one.name] for one in fields(Failure) if one.name in facts} if facts else {}
-        whole = all(isinstance(known.get(name), str) for name in ("key", "kind", "label", "reason", "message"))
-        return Failure(**known) if whole else None
+        return parse_failure(self.root / "failures" / f"{_key(cell)}.json")
 
     def failures(self) -> dict[str, Failure]:
         """Read every failure, by key."""

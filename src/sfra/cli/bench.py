@@ -12,6 +12,7 @@ import typer
 from sfra.cli import options as opt
 from sfra.cli.command import Command, say
 from sfra.cli.output import check_folder, dump, print_json
+from sfra.errors import counted
 
 if TYPE_CHECKING:
     from sfra.bench.store import Failure
@@ -27,18 +28,24 @@ Protocol = Annotated[
     str,
     typer.Argument(metavar="PROTOCOL", help="A name (sfra list protocols), or a .toml file.", show_default=False),
 ]
-Store = Annotated[Path, typer.Option(metavar="DIR", help="Where results are kept, continued if there.")]
-Only = Annotated[str | None, typer.Option(metavar="NAME=VALUE,…", help="Only a part, such as method=delete,forget=7.")]
+Store = Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the results.")]
+Only = Annotated[
+    str | None, typer.Option(metavar="NAME=VALUE,…", help="Only a part of it, such as method=delete,forget=7.")
+]
 Executor = Annotated[str, typer.Option(metavar="NAME", help="local (processes on this machine) or ray.")]
 Workers = Annotated[
-    int | None, typer.Option(metavar="N", help="Cells at the same time.", show_default="one per core", min=1)
+    int | None,
+    typer.Option(metavar="N", help="How many cells to compute at the same time.", show_default="one per core", min=1),
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Longest time for a cell.", show_default="the protocol's"),
+    typer.Option(metavar="SECONDS", help="Give a cell up after so long.", show_default="the protocol's"),
 ]
 Address = Annotated[
-    str | None, typer.Option(metavar="ADDRESS", help="Of a Ray cluster.", show_default="a local one is started")
+    str | None,
+    typer.Option(
+        metavar="ADDRESS", help="Address of a Ray cluster, for --executor ray.", show_default="a local one is started"
+    ),
 ]
 STORE = Path("sfra-bench")
 
@@ -64,7 +71,8 @@ def run(
     """Compute what a benchmark still lacks.
 
     Whatever is in the store stays; a killed run goes on where it stopped. Several runs, on several machines, may share
-    a store. A cell that fails keeps its reason and the rest goes on; exit code 1 says that something is missing.
+    a store. A cell is one model, its features, an audit or a control. One that fails keeps its reason and the rest goes
+    on; exit code 1 says that something is missing.
 
     Example: sfra bench run digits --store results/
     """
@@ -146,10 +154,10 @@ def report(
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Make the tables of a benchmark from its store, as Markdown, CSV and LaTeX.
+    """Make the tables of a benchmark from its store.
 
-    Prints the main tables; --out keeps all of them, and the rows they are made of. Works on a store that is not
-    complete: what is missing is said.
+    Prints the main tables, as Markdown; --out keeps all of them, also as CSV and LaTeX, and the rows they are made of.
+    Works on a store that is not complete: what is missing is said.
     """
     check_folder(out)
     from sfra.bench.report import make_report
@@ -181,7 +189,7 @@ def _deliver(summary: Summary, *, json: bool, quiet: bool) -> None:
     for failure in () if quiet else summary.failed[:SHOWN]:
         say(f"failed: {failure.label}\n  {failure.reason}: {_first_line(failure)}")
     if not quiet and len(summary.failed) > SHOWN:
-        say(f"… and {len(summary.failed) - SHOWN} more failures (--json lists all)")
+        say(f"… and {counted(len(summary.failed) - SHOWN, 'more failure', 'more failures')} (--json lists all)")
     if not quiet:
         typer.echo(f"{summary}" + (f" ({summary.seconds:.0f} s)" if summary.seconds else ""))
 

@@ -11,7 +11,7 @@ from sfra.cli import options as opt
 from sfra.cli.bench import STORE, Store, bench
 from sfra.cli.command import Command
 from sfra.cli.output import check_folder, dump, print_json
-from sfra.errors import InputError
+from sfra.errors import InputError, counted
 
 ENDINGS = (".tar", ".tar.gz", ".tar.xz")
 
@@ -35,9 +35,10 @@ def pack(
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Put the results of a benchmark into one file: megabytes instead of gigabytes.
+    """Put the results of a benchmark into one file.
 
-    Tables, figures and pages can be made of them anywhere; models and features stay behind.
+    Megabytes instead of gigabytes: tables, figures and pages can be made of them anywhere; models and features stay
+    behind.
 
     Example: sfra bench pack cifar10-resnet18 --store results/ --out results.tar.gz
     """
@@ -74,4 +75,4 @@ def unpack(file: Archive, store: Store = STORE, json: opt.Json = False, debug: o
     if json:
         print_json(dump({"schema": "sfra.bench-unpack/1", "store": str(store), "new": new}))
     else:
-        typer.echo(f"{store}: {new} new results")
+        typer.echo(f"{store}: {counted(new, 'new result', 'new results')}")

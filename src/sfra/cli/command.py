@@ -38,15 +38,27 @@ class Command(TyperCommand):
             raise typer.Exit(report(problem, debug=bool(ctx.params.get("debug")))) from None
         return result
 
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Name the arguments as their help does, in brackets where they may be left out."""
+        arguments = [param for param in self.get_params(ctx) if param.param_type_name == "argument"]
+        names = [_name(param).rstrip("…") + ("…" if param.nargs == -1 else "") for param in arguments]
+        shown = [name if param.required else f"[{name}]" for name, param in zip(names, arguments, strict=True)]
+        return ["[OPTIONS]", *shown]
+
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments and options, group by group, in the order in which the groups first appear."""
         groups: dict[str, list[tuple[str, str]]] = {}
         for param in self.get_params(ctx):
             if record := param.get_help_record(ctx):
+                record = (_name(param), record[1]) if param.param_type_name == "argument" else record
                 groups.setdefault(getattr(param, "rich_help_panel", None) or "Options", []).append(record)
         for title, records in groups.items():
             with formatter.section(title):
                 formatter.write_dl(records)
+
+
+def _name(argument: Any) -> str:
+    return str(argument.metavar or argument.name.upper())
 
 
 def say(message: str) -> None:

@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sfra.cli.output import dump, print_json
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 
 ASSIGNMENTS = {
     "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
@@ -60,8 +60,7 @@ def _protocols() -> dict[str, str]:
 
 def _recipes() -> dict[str, str]:
     recipes = import_module("sfra.recipes")
-    found = {name: recipes.load(name) for name in recipes.names()}
-    return {name: f"{one.backbone} on {one.dataset}" for name, one in found.items()}
+    return {name: recipes.describe(name) for name in recipes.names()}
 
 
 def _findings() -> dict[str, str]:
@@ -79,13 +78,16 @@ def _sentence(documentation: str) -> str:
 
 LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
     "assignments": ("how several forget classes share the probes (--assignment)", lambda: ASSIGNMENTS),
-    "backbones": ("architectures that can be built by name (--arch)", _backbones),
+    "backbones": ("architectures that can be built by name (--backbone, --arch)", _backbones),
     "datasets": ("data sets that can be loaded by name (--data)", _datasets),
     "findings": ("what an audit may say about its own score", _findings),
-    "methods": ("unlearning methods", _methods),
+    "methods": ("unlearning methods (--method)", _methods),
     "proposals": ("distributions that probes are drawn from (--proposal)", lambda: _registry("sfra.probes.proposals")),
     "protocols": ("benchmarks that can be run by name (sfra bench run)", _protocols),
-    "recipes": ("how a backbone is trained on a data set and made to forget (--recipe)", _recipes),
+    "recipes": (
+        "how a backbone is trained on a data set and made to forget (--recipe; DATA-BACKBONE is the usual one)",
+        _recipes,
+    ),
     "rules": ("which epoch of the relearning counts", lambda: RULES),
     "scales": ("at which scale the head is audited (--scale)", lambda: SCALES),
     "scores": ("scores that rank the probes (--score)", lambda: _registry("sfra.probes.scores")),
@@ -105,7 +107,7 @@ def list_(
     Without KIND, list what can be listed.
     """
     if kind is not None and kind not in LISTS:
-        raise InputError("there is no such list", expected=", ".join(LISTS), got=kind)
+        raise InputError("there is no such list", expected=", ".join(LISTS), got=kind, do=meant(kind, LISTS))
     entries = LISTS[kind][1]() if kind else {name: what for name, (what, _) in LISTS.items()}
     if json:
         print_json(dump([{"name": name, "description": text} for name, text in entries.items()]))

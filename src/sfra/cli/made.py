@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json as json_format
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from sfra.cli.progress import duration
 from sfra.errors import InputError
 
 if TYPE_CHECKING:
+    from sfra.backbones.checkpoint import Checkpoint
     from sfra.make import Made
     from sfra.recipes import Recipe
 
@@ -35,6 +37,15 @@ def find_recipe(given: str | None, data: str, backbone: str) -> Recipe | None:
     return recipes.load(given) if given is not None else recipes.find(data, backbone)
 
 
+def own_recipe(original: Checkpoint, data: str) -> str | None:
+    """Return the recipe that a model was trained by, where it is one of ours and not the usual one for the data."""
+    from sfra import recipes
+
+    name = original.notes.get("recipe")
+    usual = f"{data}-{original.backbone}"
+    return name if isinstance(name, str) and name in recipes.names() and name != usual else None
+
+
 def adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[str, Any]) -> Recipe:
     """Put settings of the training into a recipe; without one they must suffice."""
     from sfra.recipes import Recipe as Empty
@@ -43,10 +54,11 @@ def adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[s
 
     given = {name: value for name, value in training.items() if value is not None}
     if recipe is None and not {"epochs", "learning_rate"} <= given.keys():
+        _check_data(data)
         raise InputError(
             f"there is no recipe for {backbone} on {data}",
             expected="a recipe, or how long and how fast to train",
-            do="pass --recipe, or --epochs and --learning-rate",
+            do="pass --recipe (sfra list recipes), or --epochs and --learning-rate",
         )
     recipe = recipe or Empty(
         name="",
@@ -60,6 +72,14 @@ def adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[s
         sources={},
     )
     return replace(recipe, training=check_group("training", {**recipe.training, **given}, Training))
+
+
+def _check_data(data: str) -> None:
+    """Refuse data that are not there: a misspelt name has no recipe either."""
+    from sfra.data import has_split, load_data
+
+    if not has_split(data, "train"):
+        load_data(data, split="train")
 
 
 def class_indices(given: Sequence[str], names: Sequence[str] | None) -> tuple[int, ...]:
@@ -85,7 +105,9 @@ def deliver(made: Made, out: Path, *, json: bool, quiet: bool, following: Sequen
 def summary(made: Made, out: Path) -> list[str]:
     """Say in a few lines what was made, how good it is on the validation split, and where it is."""
     facts, quality = made.facts, made.facts["validation"]
-    what = {"original": "Trained", "reference": "Trained without the class", "unlearned": "Unlearned"}[facts["kind"]]
+    what = {"original": "Trained", "reference": "Trained without", "unlearned": "Unlearned"}[facts["kind"]]
+    if facts["kind"] == "reference":
+        what += f" {'class' if len(facts['without']) == 1 else 'classes'} {', '.join(map(str, facts['without']))}"
     how = f" by {facts['method']}, epoch {facts['epoch']} kept" if "method" in facts else ""
     lines = [f"{what}{how}: {made.checkpoint.backbone} on {facts['data']}, {duration(facts['seconds'])}."]
     if quality is not None:
@@ -93,6 +115,26 @@ def summary(made: Made, out: Path) -> list[str]:
         score = f"; AUS {quality['aus']:.3f}" if "aus" in quality else ""
         lines.append(f"On the validation split: {', '.join(shown)}{score}.")
     return [*lines, *facts["notes"], f"Written to {out}."]
+
+
+def reference_beside(out: Path, data: str, backbone: str, gone: Sequence[int]) -> tuple[Path, bool]:
+    """Return where a reference without some classes lies or may go, beside a model, and whether it is there already."""
+    names = ("reference", "reference-" + "-".join(map(str, gone)))
+    places = [out.parent / name for name in names if out.parent / name != out]
+    there = [place for place in places if _is_reference(place, data, backbone, gone)]
+    free = [place for place in places if not place.exists()]
+    return (there or free or places[-1:])[0], bool(there)
+
+
+def _is_reference(folder: Path, data: str, backbone: str, gone: Sequence[int]) -> bool:
+    """Say whether a model directory is known to hold a model that was trained on the data without these classes."""
+    try:
+        about = json_format.loads((folder / "sfra.json").read_text(encoding="utf-8"))
+        notes = about["notes"]
+        lacks = notes["forget"] if notes.get("method") == "retrained" else notes["without"]
+        return bool((about["backbone"], notes["data"], lacks) == (backbone, data, sorted(gone)))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return False
 
 
 def command(*words: object) -> str:

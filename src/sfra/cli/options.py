@@ -56,7 +56,9 @@ ReferenceData = Annotated[
 Validation = Annotated[
     str | None,
     _what(
-        metavar="DATA", help="Data that the validation rule selects on.", show_default="own split, or half of --data"
+        metavar="DATA",
+        help="Data that the validation rule picks its epoch on.",
+        show_default="own split, or half of --data",
     ),
 ]
 Arch = Annotated[
@@ -73,7 +75,7 @@ MissingRow = Annotated[
 N = Annotated[int | None, _how(metavar="N", help="Candidates per retain class.", show_default="by number of classes")]
 M = Annotated[
     int | None,
-    _how(metavar="M", help="Probes per retain class.", show_default="by number of classes"),
+    _how(metavar="M", help="Probes kept of the N, per retain class.", show_default="by number of classes"),
 ]
 Proposal = Annotated[str, _how(metavar="NAME", help="Distribution of the probes (sfra list proposals).")]
 Score = Annotated[str, _how(metavar="NAME", help="Score that ranks the probes (sfra list scores).")]
@@ -83,15 +85,18 @@ Assignment = Annotated[
 Scale = Annotated[
     str, _how(metavar="SCALE", help="Scale of the verdict: native, canonical, sweep or a number (sfra list scales).")
 ]
-Epochs = Annotated[int, _how(metavar="N", help="Length of the relearning.")]
-Seeds = Annotated[int, _how(metavar="N", help="How many times to repeat, with new draws.")]
+Epochs = Annotated[int, _how(metavar="N", help="Length of the relearning, in passes over the probes.")]
+Seeds = Annotated[int, _how(metavar="N", help="How many times to audit, each with new draws; scores are means.")]
 MaxDraws = Annotated[
-    int | None, _how(metavar="N", help="Most random draws for the probes of a run.", show_default="a billion")
+    int | None,
+    _how(metavar="N", help="Give up after so many random draws for the probes of a run.", show_default="a billion"),
 ]
 Diagnostics = Annotated[
     bool, _how("--diagnostics", help="Also say how the result came about: alignment, margin, confidence, trade-off.")
 ]
-NoResetRow = Annotated[bool, _how("--no-reset-row", help="Leave out the variant with a fresh forget row.")]
+NoResetRow = Annotated[
+    bool, _how("--no-reset-row", help="Do not also audit with the forgotten class's output re-initialised.")
+]
 
 Seed = Annotated[int, _run(metavar="N", help="First seed; equal seeds give equal results.")]
 Device = Annotated[str, _run(metavar="DEVICE", help="cpu, cuda, cuda:1, mps ...")]
@@ -151,7 +156,11 @@ Folder = Annotated[Path, _end("--out", metavar="DIR", help="Model directory to w
 
 Recipe = Annotated[
     str | None,
-    _way(metavar="NAME", help="Recipe: a name or a .toml file.", show_default="that of the data and the backbone"),
+    _way(
+        metavar="NAME",
+        help="Settings for the data and the backbone: a name (sfra list recipes) or a .toml file.",
+        show_default="DATA-BACKBONE, if there is one",
+    ),
 ]
 TrainingEpochs = Annotated[
     int | None, _way("--epochs", metavar="N", help="Passes over the data.", show_default="as in the recipe")

@@ -52,14 +52,14 @@ def _check_existing(path: Path, out: Path) -> None:
 
 
 def print_json(text: str) -> None:
-    """Print JSON on stdout as it is, in UTF-8 whatever the terminal's encoding."""
-    end = "\n" if sys.stdout.isatty() and not text.endswith("\n") else ""
+    """Print JSON on stdout as it is, with an end of line, in UTF-8 whatever the terminal's encoding."""
+    lines = text if text.endswith("\n") else text + "\n"
     sys.stdout.flush()
     buffer = getattr(sys.stdout, "buffer", None)
     if buffer is None:
-        sys.stdout.write(text + end)
+        sys.stdout.write(lines)
     else:
-        buffer.write((text + end).encode("utf-8", "replace"))
+        buffer.write(lines.encode("utf-8", "replace"))
         buffer.flush()
 
 

@@ -22,6 +22,15 @@ PAUSE, SHARE = 10.0, 0.1
 """A log hears of a long stage again after this many seconds at least, and this share of it."""
 
 
+UNITS = {
+    "training": "epochs",
+    "unlearning": "epochs",
+    "relearning": "runs",
+    "extracting features": "samples",
+}
+"""What a stage counts; other stages are steps of something longer."""
+
+
 @contextmanager
 def showing(*, quiet: bool = False) -> Iterator[Tell]:
     """Yield what a public function takes as ``progress``; everything it shows goes to stderr.
@@ -58,12 +67,27 @@ class Lines:
             self.first = self.told = (now, done)
             if self.limit > 0:
                 self.limit -= 1
-                say(f"{stage} ({total:,})" if total > 1 else stage)
+                say(_begins(stage, done, total))
         elif done < total and now - self.told[0] >= PAUSE and done - self.told[1] >= SHARE * total:
             self.told = (now, done)
             left = (now - self.first[0]) / (done - self.first[1]) * (total - done)
             say(f"{stage}: {done:,} of {total:,}, {duration(left)} left")
         self.stage, self.done = stage, done
+
+
+def _begins(stage: str, done: int, total: int) -> str:
+    """Say that a stage begins, and how long it is.
+
+    >>> _begins("training", 0, 40), _begins("auditing delete", 1, 5), _begins("loading data", 0, 1)
+    ('training: 40 epochs', 'auditing delete (2 of 5)', 'loading data')
+    """
+    if total <= 1:
+        return stage
+    if stage == "resuming":
+        return f"resuming a run of {total:,} epochs"
+    if stage in UNITS:
+        return f"{stage}: {total:,} {UNITS[stage]}"
+    return f"{stage} ({min(done + 1, total):,} of {total:,})"
 
 
 class Bars:

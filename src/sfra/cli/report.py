@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sfra.cli import options as opt
+from sfra.cli.bench import STORE
 from sfra.cli.command import say
 from sfra.cli.output import check_folder, dump, print_json
-from sfra.errors import InputError
+from sfra.errors import InputError, counted, printable
 
 if TYPE_CHECKING:
     from sfra.report.export import Exported
@@ -19,10 +21,14 @@ FORMATS = ("svg", "pdf", "png")
 SUFFIXES = (".html", ".htm")
 PAGE = Path("report.html")
 
+_what = partial(typer.Option, rich_help_panel="What is reported")
+_end = partial(typer.Option, rich_help_panel="What becomes of the result")
+
 Results = Annotated[
     list[Path] | None,
     typer.Argument(
-        metavar="RESULTS…",
+        metavar="RESULTS",
+        rich_help_panel="What is reported",
         help="audit.json files, or folders with one, or folders of such folders. One makes the page of that audit, "
         "several a page that lists them all, each in detail.",
         show_default=False,
@@ -30,13 +36,20 @@ Results = Annotated[
 ]
 Bench = Annotated[
     list[str] | None,
-    typer.Option(metavar="PROTOCOL", help="Report a benchmark instead; repeat for several of one store."),
+    _what(
+        metavar="PROTOCOL", help="Report a benchmark (sfra list protocols) instead; repeat for several of one store."
+    ),
 ]
-Store = Annotated[Path | None, typer.Option(metavar="DIR", help="Where the benchmark's results are.")]
-Out = Annotated[Path, typer.Option(metavar="FILE", help="The page: one file that needs no network.")]
-Figures = Annotated[Path | None, typer.Option(metavar="DIR", help="Also write every figure into this folder.")]
+Store = Annotated[
+    Path | None,
+    _what(metavar="DIR", help="Where the results of --bench are kept; only read.", show_default=str(STORE)),
+]
+Out = Annotated[Path, _end(metavar="FILE", help="The page to write: one file that needs no network.")]
+Figures = Annotated[
+    Path | None, _end(metavar="DIR", help="Also write every figure into this folder.", show_default="no figures")
+]
 Format = Annotated[
-    str | None, typer.Option(metavar="NAME", help="Of the figures: svg, pdf or png.", show_default="svg")
+    str | None, _end(metavar="NAME", help="File format of the figures: svg, pdf or png.", show_default="svg")
 ]
 
 
@@ -51,9 +64,10 @@ def report(
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Make a page that shows results: the verdict in words, curves, tables, and how to repeat them.
+    """Make a page of results that opens in a browser.
 
-    The page is one file: it opens from disk, in light and dark, on paper too, and loads nothing from the network.
+    It shows the verdict in words, curves, tables, and how to repeat them. The page is one file: it opens from disk, in
+    light and dark, on paper too, and loads nothing from the network.
 
     Example: sfra report results/ --out report.html
     """
@@ -62,8 +76,7 @@ def report(
 
     date = datetime.now(UTC).date().isoformat()
     if bench:
-        assert store is not None
-        text, drawn = _of_benchmark(bench, store, date, figures, format or "svg")
+        text, drawn = _of_benchmark(bench, store or STORE, date, figures, format or "svg")
     else:
         text, drawn = _of_audits(results or [], date, figures, format or "svg")
     _write(out, text)
@@ -77,13 +90,12 @@ def _check(
     if bool(results) == bool(bench):
         raise InputError(
             "say what to report",
-            expected="audit.json files or folders, or --bench PROTOCOL --store DIR, not both",
+            expected="audit.json files or folders, or --bench PROTOCOL, not both",
             got="both" if results else "neither",
             do="sfra report results/",
         )
-    if bool(bench) != (store is not None):
-        have, lack = ("--bench", "--store DIR") if bench else ("--store", "--bench PROTOCOL")
-        raise InputError(f"{have} is of no use without {lack}", do=f"pass {lack} as well")
+    if store is not None and not bench:
+        raise InputError("--store is of no use without --bench", got=store, do="pass --bench PROTOCOL as well")
     if format is not None and figures is None:
         raise InputError("--format is of no use without --figures", got=format, do="pass --figures DIR as well")
     if format is not None and format not in FORMATS:
@@ -125,9 +137,9 @@ def _deliver(out: Path, drawn: Exported | None, *, json: bool, quiet: bool) -> N
     if json:
         print_json(dump(_plain(out, drawn)))
     elif not quiet:
-        typer.echo(f"{out}")
+        typer.echo(f"Written to {printable(out)}.")
         if drawn is not None:
-            say(f"{len(drawn.written)} figures were written.")
+            say(f"{counted(len(drawn.written), 'figure was', 'figures were')} written.")
             for name, reason in drawn.left_out.items():
                 say(f"left out: {name}: {reason}")
 

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfra.cli.tables import accuracy_table, findings_table, number, plain, results_table, signed, sweep_table
+from sfra.errors import counted
 from sfra.result import AuditReport
 
 COLOURS = {
@@ -42,15 +43,19 @@ def summary(report: AuditReport, out: Path | None) -> Group:
 def _subject(report: AuditReport) -> RenderableType:
     """Say what was tested."""
     model, data, reference = report.model, report.data, report.reference
-    lost = ", no output for the forgotten class" if model["forget_row"] == "missing" else ""
+    gone = "class" if len(report.forget_classes) == 1 else "classes"
+    lost = f", no output for the forgotten {gone}" if model["forget_row"] == "missing" else ""
     settings = report.settings
+    features = counted(model["width"], "feature", "features")
+    epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
     rows = {
-        "Model": f"{plain(model['source'])} ({model['outputs']} outputs, {model['width']} features{lost})",
+        "Model": f"{plain(model['source'])} ({model['outputs']} outputs, {features}{lost})",
         "Forgotten": _classes(report),
-        "Data": f"{plain(data['source'])} ({data['samples']:,} samples)" if data else "none: nothing is measured",
+        "Data": f"{plain(data['source'])} ({counted(data['samples'], 'sample', 'samples')})"
+        if data
+        else "none: nothing is measured",
         "Reference": plain(reference["source"]) if reference else "none: there is nothing to compare with",
-        "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {settings['epochs']:,} epochs, "
-        f"{_seeds(settings['seeds'])}",
+        "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {epochs}, {seeds}",
     }
     grid = _grid()
     for name, text in rows.items():
@@ -84,7 +89,11 @@ def _scores(report: AuditReport) -> Table:
     assert report.rs_interval is not None
     grid = _grid()
     low, high = report.rs_interval
-    spread = f"± {report.rs_std:.3f} over {_seeds(report.settings['seeds'])}, " if report.rs_std is not None else ""
+    spread = (
+        f"± {report.rs_std:.3f} over {counted(report.settings['seeds'], 'seed', 'seeds')}, "
+        if report.rs_std is not None
+        else ""
+    )
     setting = f"{report.scale} scale, {report.rule} rule ({RULES[report.rule]}){VARIANTS[report.variant]}"
     budgets = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
     kept = " / ".join(number(score) for score in report.rs_at.values())
@@ -154,10 +163,6 @@ def _classes(report: AuditReport) -> str:
         name = plain(names[index]) if index < len(names) else str(index)
         described.append(str(index) if name == str(index) else f"{index} ({name})")
     return ("class " if len(described) == 1 else "classes ") + ", ".join(described)
-
-
-def _seeds(count: int) -> str:
-    return "1 seed" if count == 1 else f"{count} seeds"
 
 
 def _grid() -> Table:

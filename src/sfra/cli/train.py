@@ -39,9 +39,11 @@ def train(
     with showing(quiet=quiet) as progress:
         from dataclasses import replace
 
+        from sfra import backbones
         from sfra.make import train_model
 
         check_place(out)
+        backbones.find(backbone)
         settings = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
         chosen = adapted(find_recipe(recipe, data, backbone), data, backbone, {**settings, "compile": compile_ or None})
         gone = class_indices(without, _names(data)) if without else ()

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sfra.cli import options as opt
-from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe
+from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, own_recipe, reference_beside
 from sfra.cli.progress import showing
 from sfra.errors import InputError
+
+if TYPE_CHECKING:
+    from sfra.make import Made
 
 
 def unlearn(
@@ -54,12 +57,22 @@ def unlearn(
             device=device,
             progress=progress,
         )
-    classes = ",".join(map(str, gone))
-    following = [
-        command("train", "--data", data, "--backbone", original.backbone, "--without", classes, "--out", "REFERENCE"),
-        command("audit", out, "--forget", classes, "--data", data, "--reference", "REFERENCE"),
-    ]
-    deliver(made, out, json=json, quiet=quiet, following=following)
+    asked = {"recipe": recipe or own_recipe(original, data), "device": device if device != "cpu" else None}
+    deliver(made, out, json=json, quiet=quiet, following=_following(model, made, out, data, gone, asked))
+
+
+def _following(
+    model: Path, made: Made, out: Path, data: str, gone: Sequence[int], asked: dict[str, str | None]
+) -> list[str]:
+    """Suggest the audit and, where none lies beside the model, a reference that is trained as the original was."""
+    about = ("--forget", ",".join(map(str, gone)), "--data", data)
+    if made.facts["method"] == "retrained":
+        return [command("audit", "UNLEARNED", *about, "--reference", out)]
+    reference, there = reference_beside(out, data, made.checkpoint.backbone, gone)
+    same = [word for name, value in asked.items() if value is not None for word in (f"--{name}", value)]
+    train = command("unlearn", model, *about, "--method", "retrained", *same, "--out", reference)
+    audit = command("audit", out, *about, "--reference", reference)
+    return [audit] if there else [train, audit]
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Any]:

@@ -15,6 +15,10 @@ Images = Shaped[Tensor, "n c h w"]
 """Images of any number type, on any device."""
 
 
+FARTHEST = 512
+"""Largest shift in pixels: images are padded by it on every side."""
+
+
 @dataclass(frozen=True)
 class Augment:
     """Shift every image by up to ``crop`` pixels either way, and mirror half of them.
@@ -34,8 +38,9 @@ class Augment:
     """Whether to mirror half of the images."""
 
     def __post_init__(self) -> None:
-        if self.crop < 0:
-            raise InputError("images cannot be shifted by that", expected="0 pixels or more", got=self.crop)
+        if not 0 <= self.crop <= FARTHEST:
+            expected = "0 pixels or more" if self.crop < 0 else f"at most {FARTHEST} pixels"
+            raise InputError("images cannot be shifted by that", expected=expected, got=self.crop)
 
     def __call__(self, images: Images, generator: torch.Generator) -> Images:
         """Augment each image by itself, on the device of the images, which must be the generator's too.

@@ -57,7 +57,7 @@ def recognise_batches(official: Official, path: Path) -> Copy | None:
 
     def read(part: Part) -> Arrays:
         found = _members(path, names[part]) if archive else [_file(file) for file in files(part)]
-        return _join([_batch(content, key, path, official.size) for content in found], official.size)
+        return _join([_batch(content, key, path, official) for content in found], official.size)
 
     layout = "archive of pickled batches" if archive else "pickled batches"
     return Copy(path=path, layout=layout, files=files, read=read, class_names=official.class_names)
@@ -127,8 +127,8 @@ class _Batches(pickle.Unpickler):
         return _ALLOWED[module, name]
 
 
-def _batch(content: bytes, key: bytes, path: Path, size: int) -> Arrays:
-    batch = read_batch(content, str(path))
+def _batch(content: bytes, key: bytes, path: Path, official: Official) -> Arrays:
+    batch, size = read_batch(content, str(path)), official.size
     labels = batch.get(key, batch.get(b"labels"))
     pixels = _pixels(batch.get(b"data"), 3 * size * size)
     if not isinstance(labels, list) or pixels is None or len(pixels) != len(labels):
@@ -137,6 +137,14 @@ def _batch(content: bytes, key: bytes, path: Path, size: int) -> Arrays:
             expected=f"'data', rows of {3 * size * size} bytes, and '{key.decode()}', one for each row",
             got=", ".join(sorted(str(name, "latin1") for name in batch if isinstance(name, bytes))) or "nothing",
         )
+    for label in labels:
+        if type(label) is not int or not 0 <= label < official.classes:
+            raise InputError(
+                f"a label in {path} is no class index",
+                expected=f"0 to {official.classes - 1}",
+                got=repr(label)[:80],
+                do=f"download it again: {official.download}",
+            )
     return pixels.reshape(-1, 3, size, size), np.array(labels, dtype=np.int64)
 
 

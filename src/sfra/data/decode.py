@@ -20,6 +20,9 @@ FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM")
 GREY = ("1", "L", "LA")
 DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
 
+LARGEST = 2**26
+"""Pixels of the largest image that is decoded: 67 million."""
+
 CHUNK = 256
 """Images that a thread decodes at a time."""
 
@@ -112,10 +115,13 @@ def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
     try:
         with Image.open(source if isinstance(source, Path) else io.BytesIO(source.content), formats=FORMATS) as image:
             head = HeadOf(image.mode, image.height, image.width)
+            _refuse_large(source, head)
             if mode is None or image.mode in DEEP:
                 return head, np.empty(0, dtype=np.uint8)
             opaque = image.convert("RGBA") if "transparency" in image.info else image
             return head, np.array(opaque.convert(mode))
+    except InputError:
+        raise
     except Exception as problem:  # decoders raise errors of many types on damaged files
         raise InputError(
             f"{_name(source)} cannot be decoded",
@@ -123,6 +129,17 @@ def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
             got=f"{type(problem).__name__}: {problem}",
             do="repair it or leave it out",
         ) from None
+
+
+def _refuse_large(source: Source, head: HeadOf) -> None:
+    """Refuse an image that a small file may declare, and that would fill the memory."""
+    if head.height * head.width > LARGEST:
+        raise InputError(
+            f"{_name(source)} is too large",
+            expected=f"at most {LARGEST:,} pixels",
+            got=f"{head.height:,} x {head.width:,}",
+            do="make it smaller or leave it out",
+        )
 
 
 def _name(source: Source) -> str:

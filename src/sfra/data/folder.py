@@ -11,13 +11,15 @@ import dataclasses
 import hashlib
 import itertools
 import os
+from collections import deque
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sfra.data.decode import GREY, Mode, Source, common_size, decode, decode_stack, head_of, threads
@@ -31,6 +33,12 @@ SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm")
 
 LIMIT = 8 * 2**30
 """Bytes of pixels beyond which a set is decoded batch by batch, again each time."""
+
+PIECE = 2**28
+"""Bytes of pixels that are decoded before they are handed on."""
+
+AHEAD = 32
+"""Most images that threads decode before they are asked for."""
 
 FOLDERS: dict[Split, tuple[str, ...]] = {
     "train": ("train",),
@@ -54,10 +62,29 @@ class FilePixels(Pixels):
 
     def blocks(self, start: int, stop: int) -> list[Tensor]:
         """Decode some files; neighbours of equal size share a stack."""
+        return list(self.pieces(start, stop))
+
+    def pieces(self, start: int, stop: int) -> Iterator[Tensor]:
+        """Decode some files, no more at a time than fit into memory."""
+        held: list[NDArray[np.uint8]] = []
+        size = 0
+        for image in self._decoded(start, stop):
+            held.append(image)
+            size += image.nbytes
+            if size > PIECE:
+                yield from _stacks(held)
+                held, size = [], 0
+        yield from _stacks(held)
+
+    def _decoded(self, start: int, stop: int) -> Iterator[NDArray[np.uint8]]:
+        waiting: deque[Future[NDArray[np.uint8]]] = deque()
         with threads() as pool:
-            images = list(pool.map(partial(decode, mode=self.mode), self.sources[start:stop]))
-        runs = itertools.groupby(images, key=lambda image: image.shape)
-        return [torch.from_numpy(np.stack(list(run))) for _, run in runs]
+            for source in self.sources[start:stop]:
+                waiting.append(pool.submit(decode, source, self.mode))
+                if len(waiting) == AHEAD:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
 
     def take(self, rows: Sequence[int]) -> FilePixels:
         """Keep these files; nothing is decoded."""
@@ -135,6 +162,11 @@ def has_splits(folder: Path) -> bool:
 def has_split(folder: Path, split: Split) -> bool:
     """Say whether a folder holds this split."""
     return any(folder / name in _split_folders(folder) for name in FOLDERS[split])
+
+
+def _stacks(images: Sequence[NDArray[np.uint8]]) -> Iterator[Tensor]:
+    for _, run in itertools.groupby(images, key=lambda image: image.shape):
+        yield torch.from_numpy(np.stack(list(run)))
 
 
 def _classes(folder: Path, split: Split) -> tuple[Path, tuple[str, ...]]:

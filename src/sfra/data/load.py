@@ -12,7 +12,7 @@ from sfra.data.parquet import Address, download, find_tables, is_hub_id, load_ta
 from sfra.data.registry import SPLITS, Split, datasets, loader_of
 from sfra.data.sets import FeatureSet, ImageSet
 from sfra.data.tables import Files
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 
 Data = str | Path | tuple[Any, Any] | FeatureSet | ImageSet
 """What :func:`load_data` takes."""
@@ -96,4 +96,5 @@ def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
         expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; a Parquet folder; "
         "the id of a data set on the Hugging Face hub; in Python also a pair (features, labels) or (images, labels)",
         got=spec if path is not None else type(spec).__name__,
+        do=meant(spec, datasets()) if isinstance(spec, str) else None,
     )

@@ -24,6 +24,9 @@ from sfra.errors import InputError, MissingPackageError
 OPTIONS = ("image", "label", "folder")
 """What may follow a path or an id, as in ``owner/name?image=img&label=fine_label``."""
 
+LARGEST_INDEX = 2**63 - 1
+"""What 64 bits hold; whether a model has so many classes is asked later."""
+
 HUB_ID = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*")
 
 
@@ -100,6 +103,8 @@ def read_labels(
     """Read class indices and class names; names of classes are sorted over all tables of the data set."""
     values = [value for file in files for value in read_column(file, columns.label)]
     if all(isinstance(value, int) for value in values):
+        if values and max(values) > LARGEST_INDEX:
+            raise _no_class(files[0], columns, max(values), "class indices from 0")
         return torch.tensor(values, dtype=torch.int64), columns.names
     if not all(isinstance(value, str) for value in values):
         raise InputError(
@@ -107,9 +112,22 @@ def read_labels(
             expected="a class index or a class name in every row",
             got=", ".join(sorted({type(value).__name__ for value in values})),
         )
-    known = columns.names or tuple(sorted({value for file in others for value in read_column(file, columns.label)}))
+    every = {value for file in others for value in read_column(file, columns.label) if isinstance(value, str)}
+    known = columns.names or tuple(sorted(every))
     index = {name: label for label, name in enumerate(known)}
-    return torch.tensor([index[value] for value in values]), known
+    strange = next((value for value in values if value not in index), None)
+    if strange is not None:
+        raise _no_class(files[0], columns, strange, f"the declared classes: {', '.join(known[:8])}")
+    return torch.tensor([index[value] for value in values], dtype=torch.int64), known
+
+
+def _no_class(file: Path, columns: Columns, label: object, expected: str) -> InputError:
+    return InputError(
+        f"a label in the column {columns.label} of {file} is no class",
+        expected=expected,
+        got=label,
+        do="correct the table, or name another column: PATH?label=COLUMN",
+    )
 
 
 def encoded_pixels(files: Sequence[Path], columns: Columns, labels: Tensor) -> FilePixels:

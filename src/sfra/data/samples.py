@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -89,14 +90,30 @@ def open_samples(
 def _one_tensor(images: ImageSet, device: torch.device) -> Tensor | None:
     """Read images of one size into one tensor; None if there are several sizes."""
     whole: Tensor | None = None
+    row = 0
     for start in range(0, len(images), CHUNK):
-        blocks = images.pixels.blocks(start, start + CHUNK)
-        if whole is None:
-            whole = torch.empty((len(images), *blocks[0].shape[1:]), dtype=blocks[0].dtype, device=device)
-        if any(block.shape[1:] != whole.shape[1:] for block in blocks):
-            return None
-        whole[start : start + CHUNK] = (blocks[0] if len(blocks) == 1 else torch.cat(blocks)).to(device)
+        for block in images.pixels.pieces(start, start + CHUNK):
+            whole = _room(images, block, device) if whole is None else whole
+            if block.shape[1:] != whole.shape[1:]:
+                return None
+            whole[row : row + len(block)] = block.to(device)
+            row += len(block)
     return whole
+
+
+def _room(images: ImageSet, first: Tensor, device: torch.device) -> Tensor:
+    """Make room for images like the first ones."""
+    shape = (len(images), *first.shape[1:])
+    size = math.prod(shape) * first.itemsize / 2**30
+    try:
+        return torch.empty(shape, dtype=first.dtype, device=device)
+    except RuntimeError:
+        raise InputError(
+            f"the images of {images.source} do not fit into the memory of {device}",
+            expected="images that can be kept there while the model is trained",
+            got=f"{len(images):,} images of shape {list(shape[1:])}: {size:.1f} GiB",
+            do="resize the files, or train on fewer of them",
+        ) from None
 
 
 def _prepared(images: ImageSet, prepare: Transform | None, augment: Augment | None, device: torch.device) -> Tensor:

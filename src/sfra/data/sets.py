@@ -21,6 +21,10 @@ ROUNDING = 1e-3
 """How far outside [0, 1] a float image may lie, as after resizing, and still count as not yet normalised."""
 
 
+LARGEST = 4 * 2**30
+"""Bytes of a batch beyond which it is divided, if its images come in several stacks."""
+
+
 class Pixels(ABC):
     """Where the pixels of an image set are: in memory, or in files that are decoded when asked for."""
 
@@ -30,6 +34,10 @@ class Pixels(ABC):
     @abstractmethod
     def blocks(self, start: int, stop: int) -> list[Tensor]:
         """Return images ``start`` to ``stop``, in order, as stacks ``[k, c, h, w]`` of equal shape."""
+
+    def pieces(self, start: int, stop: int) -> Iterator[Tensor]:
+        """Yield the same images as :meth:`blocks`; what is decoded for it comes in stacks that fit into memory."""
+        yield from self.blocks(start, stop)
 
     @abstractmethod
     def take(self, rows: Sequence[int]) -> Pixels:
@@ -111,18 +119,23 @@ class ImageSet:
     ) -> Iterator[Float[Tensor, "b c h w"]]:
         """Yield the images in order, at most ``size`` at once, as float32 in [0, 1], preprocessed if asked.
 
-        Images of different sizes are possible only with a ``preprocess`` that brings them to one size.
+        Images of different sizes are possible only with a ``preprocess`` that brings them to one size. Very large ones
+        come fewer at a time.
         """
         if size < 1:
             raise InputError("a batch cannot be empty", expected="a batch size of 1 or more", got=size)
         shape: torch.Size | None = None
         for start in range(0, len(self), size):
-            blocks = [_unit(block.to(device)) for block in self.pixels.blocks(start, start + size)]
-            if preprocess is not None:
-                blocks = [preprocess(self._raw(block)) for block in blocks]
-            for block in blocks:
+            held: list[Tensor] = []
+            for piece in self.pixels.pieces(start, start + size):
+                block = _unit(piece.to(device))
+                block = block if preprocess is None else preprocess(self._raw(block))
                 shape = self._same(block.shape[1:], shape)
-            yield blocks[0] if len(blocks) == 1 else torch.cat(blocks)
+                if sum(other.nbytes for other in (*held, block)) > LARGEST and held:
+                    yield _join(held)
+                    held = []
+                held.append(block)
+            yield _join(held)
 
     def _raw(self, block: Tensor) -> Tensor:
         low, high = block.aminmax()
@@ -154,6 +167,10 @@ def hash_arrays(*arrays: Tensor) -> str:
         for rows in array.split(1024):  # type: ignore[no-untyped-call]
             digest.update(rows.contiguous().numpy().data)
     return digest.hexdigest()
+
+
+def _join(blocks: list[Tensor]) -> Tensor:
+    return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
 
 
 def _unit(block: Tensor) -> Tensor:

@@ -9,13 +9,14 @@ import json
 import os
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from sfra.data.registry import Split
 from sfra.errors import InputError, MissingPackageError
+from sfra.files import refuse_growth
 
 WORDS: dict[str, Split] = {
     "train": "train",
@@ -31,6 +32,9 @@ WORDS: dict[str, Split] = {
 
 LABELS = ("label", "labels", "class", "target")
 """Names of a column of labels that is not declared as such."""
+
+ROWS = 256
+"""Rows of a Parquet file that are read at once."""
 
 DEEPEST = 2
 """Levels of sub-folders in which Parquet files are looked for."""
@@ -100,11 +104,14 @@ def read_column(file: Path, name: str) -> list[Any]:
     import pyarrow as pa
     import pyarrow.compute as pc
 
+    values: list[Any] = []
+    size = 0
     try:
-        column = _read(file, name)
-        if pa.types.is_struct(column.type):
-            column = pc.struct_field(column, "bytes")
-        return list(column.to_pylist())
+        for column in _read(file, name):
+            part = pc.struct_field(column, "bytes") if pa.types.is_struct(column.type) else column
+            values += part.to_pylist()
+            size += part.nbytes
+            refuse_growth(file, size)
     except (pa.ArrowException, OSError, KeyError) as problem:
         raise InputError(
             f"{file} cannot be read",
@@ -112,18 +119,22 @@ def read_column(file: Path, name: str) -> list[Any]:
             got=f"{type(problem).__name__}: {problem}",
             do="it may be truncated: save or download it again",
         ) from None
+    return values
 
 
-def _read(file: Path, name: str) -> Any:
+def _read(file: Path, name: str) -> Iterator[Any]:
+    """Yield a column part by part: a value that many rows share takes little room in a file, and much in memory."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     if file.suffix == ".parquet":
-        return pq.ParquetFile(file).read(columns=[name])[name]
+        for batch in pq.ParquetFile(file).iter_batches(ROWS, columns=[name]):
+            yield batch.column(name)
+        return
     with pa.memory_map(str(file)) as source:
-        table = pa.ipc.open_stream(source).read_all().select([name])
-        table.validate(full=True)
-        return table[name]
+        for batch in pa.ipc.open_stream(source):
+            batch.validate(full=True)
+            yield batch.column(name)
 
 
 def _schema(file: Path) -> Any:
@@ -140,7 +151,7 @@ def _schema(file: Path) -> Any:
         with pa.memory_map(str(file)) as source:
             return pa.ipc.open_stream(source).schema
     except (pa.ArrowException, OSError) as problem:
-        raise InputError(f"{file} cannot be read", expected="a table", got=str(problem).splitlines()[0]) from None
+        raise InputError(f"{file} cannot be read", expected="a table", got=str(problem).partition("\n")[0]) from None
 
 
 def _declared(schema: Any, file: Path) -> dict[str, tuple[str, ...]]:
@@ -156,7 +167,7 @@ def _declared(schema: Any, file: Path) -> dict[str, tuple[str, ...]]:
             for name, kind in features.items():
                 if isinstance(kind, dict) and kind.get("_type") == "ClassLabel" and kind.get("names"):
                     found.setdefault(name, tuple(str(entry) for entry in kind["names"]))
-        except (ValueError, AttributeError, TypeError):
+        except (ValueError, AttributeError, TypeError, RecursionError):
             continue
     return found
 
@@ -194,7 +205,7 @@ def _saved_files(folder: Path) -> list[Path]:
     try:
         names = [entry["filename"] for entry in json.loads((folder / "state.json").read_bytes())["_data_files"]]
         files = [folder / name for name in names if Path(name).name == name and (folder / name).is_file()]
-    except (ValueError, TypeError, KeyError):
+    except (ValueError, TypeError, KeyError, RecursionError):
         names, files = [], []
     if not files or len(files) != len(names):
         raise InputError(

@@ -59,7 +59,7 @@ def _folder_copy(official: Official, path: Path) -> Copy:
 
     def labelled(part: Part) -> list[tuple[str, str]]:
         if part == "test":
-            notes = _annotations((path / "val" / "val_annotations.txt").read_text())
+            notes = _annotations(_text((path / "val" / "val_annotations.txt").read_bytes(), path))
             return [
                 (file, notes[os.path.basename(file)])
                 for file in images_in(path / "val" / "images")
@@ -75,7 +75,7 @@ def _folder_copy(official: Official, path: Path) -> Copy:
         found = labelled(part)
         return _decode(official, path, [Path(file) for file, _ in found], [label for _, label in found], identifiers)
 
-    names = class_names(identifiers, words.read_text() if words.is_file() else None)
+    names = class_names(identifiers, _text(words.read_bytes(), path) if words.is_file() else None)
     return Copy(path=path, layout="published folder", files=files, read=read, class_names=names)
 
 
@@ -85,11 +85,11 @@ def _zip_copy(official: Official, path: Path) -> Copy:
         train = [PurePosixPath(name).parts for name in members if name.startswith("train/")]
         identifiers = sorted({parts[1] for parts in train if len(parts) > 2})
         refuse_other_classes(official, path, identifiers)
-        words = _member(archive, members["words.txt"]).decode() if "words.txt" in members else None
+        words = _text(_member(archive, members["words.txt"]), path) if "words.txt" in members else None
 
     def labelled(archive: zipfile.ZipFile, part: Part) -> dict[str, str]:
         if part == "test":
-            listing = _member(archive, members.get("val/val_annotations.txt", "")).decode()
+            listing = _text(_member(archive, members.get("val/val_annotations.txt", "")), path)
             notes = {f"val/images/{name}": label for name, label in _annotations(listing).items()}
             return {name: label for name, label in notes.items() if name in members}
         images = [name for name in members if name.startswith("train/") and name.endswith(".JPEG")]
@@ -120,6 +120,18 @@ def _annotations(text: str) -> dict[str, str]:
     """Read file name and class, the first two columns; names that lead elsewhere do not count."""
     rows = (line.split("\t") for line in text.splitlines())
     return {row[0]: row[1] for row in rows if len(row) > 1 and "/" not in row[0] and "\\" not in row[0]}
+
+
+def _text(content: bytes, path: Path) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError as problem:
+        raise InputError(
+            f"a list of words or labels in {path} cannot be read",
+            expected="text in UTF-8",
+            got=problem,
+            do="replace it by the published one",
+        ) from None
 
 
 def _archive(path: Path) -> zipfile.ZipFile:

@@ -12,14 +12,23 @@ from sfra.findings.reference import (
     reference_missing,
     reference_saw_class,
 )
-from sfra.findings.release import forget_row_missing, forget_row_outlier, rare_class, small_m, stable_m
+from sfra.findings.release import (
+    forget_row_missing,
+    forget_row_outlier,
+    no_normalisation,
+    rare_class,
+    small_m,
+    stable_m,
+)
 from sfra.findings.score import (
     degenerate,
     few_eval_samples,
     forget_not_low,
     late_recovery,
     nothing_measured,
+    passing_recovery,
     retain_drop,
+    retain_low,
     scale_disagreement,
     seed_spread,
 )
@@ -36,12 +45,15 @@ __all__ = [
     "generic_relearnability",
     "late_recovery",
     "negative_delta",
+    "no_normalisation",
     "nothing_measured",
+    "passing_recovery",
     "rare_class",
     "reference_differs",
     "reference_missing",
     "reference_saw_class",
     "retain_drop",
+    "retain_low",
     "scale_disagreement",
     "seed_spread",
     "small_m",

@@ -11,6 +11,9 @@ from sfra.metrics import TOLERANCE
 Severity = Literal["info", "warning", "critical"]
 """How to read a score with it: in this light; with care; not at all."""
 
+HIGH_RS = 0.5
+"""What counts as a high score; figures draw a line there."""
+
 CODES = (
     "nothing-measured",
     "reference-missing",
@@ -20,15 +23,18 @@ CODES = (
     "negative-delta",
     "retain-drop",
     "degenerate",
+    "retain-low",
     "forget-not-low",
     "forget-row-missing",
     "forget-row-outlier",
     "scale-disagreement",
+    "no-normalisation",
     "rare-class",
     "small-m",
     "few-eval-samples",
     "seed-spread",
     "late-recovery",
+    "passing-recovery",
 )
 
 

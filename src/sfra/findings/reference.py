@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from sfra.findings.finding import Finding, above, percent
+from sfra.findings.finding import HIGH_RS, Finding, above, percent
 from sfra.metrics import TOLERANCE
 
 REFERENCE_FORGET = 0.02  # retrained models print 0.00; one stray hit in 50 samples is 0.02
 REFERENCE_GAP = 0.05
-HIGH_RS, DELTA_BAND = 0.5, 0.1  # the band is twice the spread between printings of one and the same audit
+DELTA_BAND = 0.1  # the band is twice the spread between printings of one and the same audit
 
 
 def reference_missing(reference_rs: float | None) -> Finding | None:

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from math import ceil
 from statistics import median
 
-from sfra.findings.finding import Finding, above
+from sfra.errors import counted
+from sfra.findings.finding import HIGH_RS, Finding, above
 from sfra.metrics import TOLERANCE
 
 OUTLIER_Z = 3.5  # the usual cut of a robust z
@@ -16,8 +17,9 @@ STABLE_M, STABLE_PROBES = 200, 1800  # stable at ten classes: M = 200, so 9 x 20
 
 def forget_row_missing(restored: int) -> Finding | None:
     """Fire when the head had lost forget rows that were drawn anew."""
+    classes, each = counted(restored, "forget class", "forget classes"), "it" if restored == 1 else "each"
     message = (
-        f"The released head has no output for {restored} forget class(es): each was restored with a random row. "
+        f"The released head has no output for {classes}: {each} was restored with a random row. "
         "The scores depend a little on that draw, and the accuracy before is that of the restored head."
     )
     return above(float(restored), 0.0, "forget-row-missing", "info", message)
@@ -43,15 +45,28 @@ def forget_row_outlier(
     return above(max(z_norm, z_bias), OUTLIER_Z, "forget-row-outlier", "warning", message)
 
 
+def no_normalisation(normalised: bool | None, rs: float) -> Finding | None:
+    """Fire when RS is below 0.5 in a network without normalisation; None: nothing is known of the network."""
+    message = (
+        f"The network has no layer that normalises (batch norm, layer norm …), and RS is {rs:.2f}. In such a network "
+        "even a class that is there by construction can stay hidden: a low RS says little here. Audit the original "
+        "with its output for the class switched off, and look at the sweep over scales."
+    )
+    low = normalised is False and rs < HIGH_RS - TOLERANCE
+    return Finding("no-normalisation", "warning", rs, HIGH_RS, message) if low else None
+
+
 def rare_class(acceptance: Mapping[int, float]) -> Finding | None:
     """Fire when classes were sampled conditionally; `acceptance` is the share of plain draws that each wins."""
     if not acceptance:
         return None
     rarest = sorted(acceptance.items(), key=lambda item: item[1])
     named = ", ".join(f"{label} ({share:.1e})" for label, share in rarest[:8]) + (" …" if len(rarest) > 8 else "")
+    alone = len(rarest) == 1
     message = (
-        f"{len(rarest)} retain class(es) win too few random draws and were sampled conditionally: {named}. "
-        "The number in brackets is the share of draws that each wins."
+        f"{counted(len(rarest), 'retain class wins', 'retain classes win')} too few random draws and "
+        f"{'was' if alone else 'were'} sampled conditionally: {named}. The number in brackets is the share of draws "
+        f"that {'it' if alone else 'each'} wins."
     )
     return Finding("rare-class", "info", rarest[0][1], None, message)
 
@@ -69,8 +84,8 @@ def small_m(m: int, retain_classes: int) -> Finding | None:
     """Fire when M is below ``min(200, 1800 / retain classes)``, the least that was seen to be stable."""
     stable = stable_m(retain_classes)
     message = (
-        f"M = {m} probes per class are few for {retain_classes} retain classes: below about {stable}, results vary "
-        "from seed to seed."
+        f"M = {m} is a small number of probes per class for {retain_classes} retain classes: below about {stable}, "
+        "results vary from seed to seed."
     )
     return Finding("small-m", "warning", float(m), float(stable), message) if m < stable else None
 

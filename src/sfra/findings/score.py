@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfra.findings.finding import Finding, above, percent
+from sfra.errors import counted
+from sfra.findings.finding import HIGH_RS, Finding, above, percent
 from sfra.metrics import TOLERANCE, degenerate_floor, mean_and_std
 
 RETAIN_DROP, DEGENERATE_DROP = 0.05, 0.10  # retain accuracy lost by relearning
 FORGET_LOW = 0.10  # above it R_f stays below 0.9 and RS cannot pass 0.95
 STANDARD_ERROR, SEED_SPREAD = 0.05, 0.05
 LATE_RISE, LATE_SHARE = 0.05, 0.1
+RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
+PASSING_FALL = 0.1  # single epochs jump by less
+FOUND = ("recovered", "no-reference")  # readings in which the class is back
 
 
 def nothing_measured(samples: int) -> Finding | None:
@@ -26,6 +30,23 @@ def forget_not_low(forget_before: float) -> Finding | None:
         f"the class in the first place, and only the other {percent(1.0 - forget_before)} can come back."
     )
     return above(forget_before, FORGET_LOW, "forget-not-low", "warning", message)
+
+
+def retain_low(retain_before: float, retain_after: float) -> Finding | None:
+    """Fire when the released or the relearned head recognises less than half of the retain samples."""
+    released = (
+        f"The released model recognises only {percent(retain_before)} of the retain samples. Check the order of the "
+        "classes and how the inputs are prepared. If that is how good it is, RS says little: a head that always "
+        f"answers the forget class scores {degenerate_floor(retain_before):.2f}."
+    )
+    relearned = (
+        f"The relearned head recognises only {percent(retain_after)} of the retain samples: whatever came back of the "
+        "forget class, this head is no classifier any more. Read RS@ε."
+    )
+    if retain_before < RETAIN_LOW - TOLERANCE:
+        return Finding("retain-low", "warning", retain_before, RETAIN_LOW, released)
+    fires = retain_after < RETAIN_LOW - TOLERANCE
+    return Finding("retain-low", "warning", retain_after, RETAIN_LOW, relearned) if fires else None
 
 
 def retain_drop(retain_before: float, retain_after: float) -> Finding | None:
@@ -67,7 +88,7 @@ def few_eval_samples(forget_samples: int) -> Finding | None:
     """Fire when the standard error of the forget accuracy, at its worst ``0.5 / √n``, is more than 0.05."""
     error = 0.5 / forget_samples**0.5
     message = (
-        f"The forget accuracy was measured on {forget_samples} samples: it is uncertain by up to "
+        f"The forget accuracy was measured on {counted(forget_samples, 'sample', 'samples')}: it is uncertain by up to "
         f"±{100 * error:.1f} points (one standard error)."
     )
     return above(error, STANDARD_ERROR, "few-eval-samples", "warning", message)
@@ -88,8 +109,33 @@ def late_recovery(rs: Sequence[float]) -> Finding | None:
         return None
     tail = max(1, round(LATE_SHARE * (len(rs) - 1)))
     rise = rs[-1] - rs[-1 - tail]
+    when = f"the last {tail} of {len(rs) - 1} epochs" if tail > 1 else "the last epoch"
     message = (
-        f"The class was still coming back when relearning ended: RS rose by {rise:.2f} to {rs[-1]:.2f} in the last "
-        f"{tail} of {len(rs) - 1} epochs. A longer run would probably score higher."
+        f"The class was still coming back when relearning ended: RS rose by {rise:.2f} to {rs[-1]:.2f} in {when}. "
+        "A longer run would probably score higher."
     )
     return above(rise, LATE_RISE, "late-recovery", "warning", message)
+
+
+def passing_recovery(last: str, best: str, last_rs: float, best_rs: float, epochs: Sequence[int]) -> Finding | None:
+    """Fire when the class is back at an earlier epoch, but not at the last one, which the verdict rests on.
+
+    Args:
+        last: Verdict of the last epoch.
+        best: Verdict of the best epoch that keeps 90 % of the retain accuracy.
+        last_rs: RS of the last epoch.
+        best_rs: RS of the best one.
+        epochs: Which epoch that is, per seed.
+    """
+    broken = last == "degenerate"
+    lost = best in FOUND and last not in (*FOUND, "not-unlearned") and best_rs >= HIGH_RS - TOLERANCE
+    if not lost or (best_rs - last_rs <= PASSING_FALL + TOLERANCE and not broken):
+        return None
+    first, final = min(epochs), max(epochs)
+    when = f"epoch {first}" if first == final else f"epochs {first} to {final}, by seed"
+    end = "relearning has broken the retain classes" if broken else "it is not"
+    message = (
+        f"On the way the class is back (RS {best_rs:.2f} at {when}); at the last epoch, which the verdict rests on, "
+        f"{end} (RS {last_rs:.2f}). The best of many epochs flatters, but the class was in reach: read RS@ε as well."
+    )
+    return Finding("passing-recovery", "warning", best_rs, HIGH_RS, message)

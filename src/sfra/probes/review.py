@@ -22,6 +22,10 @@ SET_UP_COST = {"cpu": 2.0**16, "other": 2.0**26}
 """Cost of preparing the conditional sampler of one class, in plain draws of the stream's device."""
 
 
+OTHERWISE = "lower n, raise max_draws, or use the gaussian proposal, which can sample rare classes"
+"""What to do about a proposal that cannot be conditioned."""
+
+
 class Review:
     """Watch the pools fill, and end the stream when it no longer pays.
 
@@ -78,12 +82,12 @@ class Review:
         return (count + 4.0 * math.sqrt(count) + 8.0) * share < n
 
 
-def unfilled(pools: Pools, labels: Sequence[int], why: str) -> SamplingError:
+def unfilled(pools: Pools, labels: Sequence[int], why: str, *, do: str = OTHERWISE) -> SamplingError:
     """Return the error that names the classes without a full pool and their acceptance."""
     rates = ", ".join(f"class {k}: {float(pools.acceptance[k]):.1e}" for k in labels)
     return SamplingError(
         why,
         expected=f"{pools.n:,} candidates in every retain class",
         got=f"acceptance over {pools.draws:,} draws: {rates}",
-        do="lower n, raise max_draws, or use the gaussian proposal, which can sample rare classes",
+        do=do,
     )

@@ -23,8 +23,13 @@ from sfra.probes.rowspace import RowSpace, row_space
 from sfra.probes.select import Selected
 from sfra.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.probes.stream import Stream, derived_seed, open_stream
-from sfra.threads import cores, one_thread
+from sfra.threads import check_threads, cores, one_thread
 from sfra.types import Features, Labels
+
+MOST_NUMBERS = 2**32
+"""Numbers of the largest set of probes, or of the rest of a pool, that is made: 16 GiB."""
+
+NO_INPUT = "audit a head that still assigns inputs to every retain class"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,12 +114,12 @@ def sample_probes(
     began = time.perf_counter()
     settings = ProbeSettings(n=n, m=m, proposal=proposal, score=score, assignment=assignment, max_draws=max_draws)
     classes = settings.check(head.classes, forget if isinstance(forget, Sequence) else [forget])
-    if threads is not None and threads < 1:
-        raise InputError("the number of threads is too small", expected="at least 1", got=threads)
+    workers = cores() if threads is None else check_threads(threads)
+    _check_room((head.classes - len(classes)) * (1 + len(classes)) * m, head.width)
     if seed < 0 or seed >= 2**63:
         raise InputError("the seed is out of range", expected="0 to 2^63 - 1", got=seed)
     with one_thread():  # the workers have the cores, and the result must not depend on torch's threads
-        where, workers = torch.device(device or "cpu"), threads or cores()
+        where = torch.device(device or "cpu")
         law, ranking = proposals.get(proposal), scores.get(score)
         space = row_space(head) if law.isotropic else None
         weight = space.weight if space else head.weight
@@ -123,6 +128,17 @@ def sample_probes(
         _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
         conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers)
         return _label(head, classes, settings, pools, stream, space, conditional, began)
+
+
+def _check_room(probes: int, width: int) -> None:
+    """Refuse probes that would fill the memory."""
+    if probes * width > MOST_NUMBERS:
+        raise InputError(
+            "so many probes do not fit into memory",
+            expected=f"at most {MOST_NUMBERS // width:,} probes of {width:,} numbers",
+            got=f"{probes:,}",
+            do="lower m",
+        )
 
 
 def _fill(pools: Pools, stream: Stream, review: Review) -> None:
@@ -143,11 +159,13 @@ def _complete(
     regions: dict[int, RegionSample] = {}
     for label in pools.open:
         missing = pools.n - int(pools.landed[label])
+        if missing * weight.shape[1] > MOST_NUMBERS:
+            raise unfilled(pools, [label], f"the pool of class {label} does not fit into memory", do="lower n")
         generator = torch.Generator().manual_seed(derived_seed(seed, 2, label))
         try:
             region = sample_region(weight, bias, label, missing, generator=generator, threads=threads)
         except SamplingError as problem:
-            raise unfilled(pools, [label], str(problem.what)) from None
+            raise unfilled(pools, [label], str(problem.what), do=NO_INPUT) from None
         sure = scores.sureness(torch.nn.functional.linear(region.samples, weight, bias), score)
         near = pools.extremes.shortlist(sure)
         pools.top_up(label, sure[near].to(pools.landed.device), stream.store(region.samples[near]))

@@ -13,6 +13,9 @@ from sfra.probes.assign import ASSIGNMENTS
 MAX_DRAWS = 1_000_000_000
 """Default draw budget of one call."""
 
+MOST_DRAWS = 2**62
+"""Draws that can be counted."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class ProbeSettings:
@@ -64,4 +67,16 @@ class ProbeSettings:
                 got=f"m={self.m}, n={self.n}",
                 do=f"lower m to {self.n // (1 + len(chosen))} or raise n to {(1 + len(chosen)) * self.m}",
             )
+        self._check_budget(classes - len(chosen))
         return chosen
+
+    def _check_budget(self, retained: int) -> None:
+        """Refuse pools that no budget fills: every draw falls to one class. A small budget alone is no reason."""
+        most = min(max(self.max_draws, MAX_DRAWS), MOST_DRAWS)
+        if self.n * retained > most:
+            raise InputError(
+                "the pools are too large",
+                expected=f"n times {retained} retain classes to be at most {most:,} draws",
+                got=f"n={self.n:,}",
+                do=f"lower n to {most // retained:,}" + (" or raise max_draws" if most < MOST_DRAWS else ""),
+            )

@@ -13,11 +13,11 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 from sfra.recipes.check import check_group
 from sfra.toml import parse_toml
 
-__all__ = ["Recipe", "find", "load", "names"]
+__all__ = ["Recipe", "describe", "find", "load", "names"]
 
 SUFFIX = ".toml"
 """What a recipe's file name ends with."""
@@ -81,11 +81,20 @@ def load(source: str | Path) -> Recipe:
     path = Path(source)
     if path.suffix != SUFFIX:
         raise InputError(
-            "there is no such recipe", expected=f"a .toml file, or one of {', '.join(names())}", got=source
+            "there is no such recipe",
+            expected=f"a .toml file, or one of {', '.join(names())}",
+            got=source,
+            do=meant(source, names()) or "choose one of sfra list recipes",
         )
     if not path.is_file():
         raise InputError("there is no such file", got=path, do="check the path")
     return _read(path)
+
+
+def describe(name: str) -> str:
+    """Say in one line what a recipe of this package is for: the comment that its file begins with."""
+    text = next(entry for entry in _shipped() if entry.name == name + SUFFIX).read_text(encoding="utf-8")
+    return text.partition("\n")[0].lstrip("# ").rstrip(".")
 
 
 def find(dataset: str, backbone: str) -> Recipe | None:

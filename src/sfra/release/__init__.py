@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from sfra.errors import InputError
 from sfra.head import Head
+from sfra.paths import written_out
 from sfra.release.base import Encoder, Preprocess, Release
 from sfra.release.huggingface import load_directory, load_id
 from sfra.release.module import load_module
@@ -61,7 +62,7 @@ def load(
 
 
 def _load_path(name: str, *, arch: str | None, example: Tensor | None, device: str | torch.device | None) -> Release:
-    path = Path(name).expanduser()
+    path = written_out(name)
     if path.suffix in STATE_DICTS and path.is_file():
         return _load_tensors(path, arch=arch, example=example, device=device)
     hub = re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) and path.suffix not in (*STATE_DICTS, ".onnx", ".npz")

@@ -116,7 +116,7 @@ def _from_factory(arch: str) -> nn.Module:
             got=one_line(problem),
             do=f"pip install {package.partition('.')[0]}, or put your own module on PYTHONPATH",
         ) from None
-    except (ImportError, AttributeError, ValueError) as problem:
+    except (ImportError, AttributeError, ValueError, TypeError) as problem:  # the last for a relative import
         raise InputError(f"there is no {target}", expected=forms(), got=one_line(problem)) from None
     try:
         model = factory(**keywords)

@@ -46,6 +46,12 @@ class Release:
     preprocess: Preprocess | None = None
     """How the encoder wants its images, where the release says so."""
 
+    def __repr__(self) -> str:
+        """Say what it is, without its weights."""
+        encoder = "no encoder" if self.encoder is None else "with its encoder"
+        size = f"{self.head.classes} outputs, {self.head.width} features"
+        return f"Release({self.source!r}: {size}, {encoder}, fingerprint {self.fingerprint[:12]}…)"
+
 
 def fingerprint(weights: Mapping[str, Tensor], *, structure: str) -> str:
     """Hash names, types, shapes and bytes of all weights, and a text that describes the structure."""
@@ -98,10 +104,12 @@ def require(package: str, *, extra: str) -> Any:
 def usable_device(device: str | torch.device) -> torch.device:
     """Turn a name into a device that exists here."""
     try:
-        return torch.empty(0, device=device).device
+        found = torch.empty(0, device=device).device
+        torch.Generator(found)  # not every device that torch knows can compute: meta holds shapes only
     except (RuntimeError, AssertionError, NotImplementedError) as problem:
         raise InputError(
             f"the device {str(device)!r} cannot be used",
             expected="cpu, cuda, cuda:1, mps ... as this machine has them",
             got=one_line(problem),
         ) from None
+    return found

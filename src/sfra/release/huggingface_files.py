@@ -15,6 +15,8 @@ from sfra.release.base import one_line
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_CLASSES = 1_000_000
 """Outputs that a configuration may claim: transformers makes a name for each before it looks at the weights."""
+LONGEST = 200
+"""Letters of a file's name; longer ones are no names that file systems take."""
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
 
 
@@ -106,6 +108,7 @@ def _shards(directory: Path) -> list[Path]:
         raise InputError(f"{INDEX} cannot be used", expected="a 'weight_map' from names to files")
     names = sorted(set(mapping.values()))
     outside = [name for name in names if Path(name).name != name or not name.endswith(".safetensors")]
+    outside += [name for name in names if len(name) > LONGEST]
     if outside:
         raise UnsafeFileError(
             f"{INDEX} names files that are not weights of this directory: none was opened",

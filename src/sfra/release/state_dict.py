@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sfra.errors import InputError, UnsafeFileError
-from sfra.files import read_arrays
+from sfra.files import read_arrays, refuse_growth
 from sfra.release.architecture import build_architecture, forms
 from sfra.release.base import Release, one_line
 from sfra.release.module import load_module
@@ -95,21 +95,22 @@ def _unnest(content: object, name: str) -> Mapping[str, Tensor]:
 
 
 def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
-    """Refuse tensors whose shape claims more numbers than the file holds for them."""
+    """Refuse tensors that are not dense and real, or whose shape claims more numbers than the file holds for them."""
     for key, tensor in weights.items():
-        dense = tensor.layout is torch.strided and not tensor.is_quantized
-        if not dense or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+        plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_nested or tensor.is_complex())
+        if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
+            what = "nested" if tensor.is_nested else f"{list(tensor.shape)}, {tensor.dtype}, {tensor.layout}"
             raise InputError(
                 f"{name} holds a tensor that is not plain numbers",
-                expected="dense tensors, with every element in the file",
-                got=one_line(f"{key}: {list(tensor.shape)}, {tensor.layout}", 120),
+                expected="dense tensors of real numbers, with every element in the file",
+                got=one_line(f"{key}: {what}", 120),
                 do="save it again from a dense, contiguous copy",
             )
 
 
 def _read_torch(file: Path) -> object:
     """Read with the restricted unpickler; name what it refused."""
-    _refuse_torchscript(file)
+    _refuse_archive(file)
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
@@ -128,12 +129,15 @@ def _read_torch(file: Path) -> object:
         raise _unreadable(file, f"{type(problem).__name__}: {problem}") from None
 
 
-def _refuse_torchscript(file: Path) -> None:
+def _refuse_archive(file: Path) -> None:
+    """Refuse an archive with code, and one that would fill the memory."""
     try:
         with zipfile.ZipFile(file) as archive:
             members = {Path(member).name for member in archive.namelist()}
+            size = sum(member.file_size for member in archive.infolist())
     except (zipfile.BadZipFile, OSError, ValueError):
         return
+    refuse_growth(file, size)
     if "constants.pkl" in members or "data.pkl" not in members:
         raise UnsafeFileError(
             f"{file.name} is not a state dict but an archive with code: it was not opened",

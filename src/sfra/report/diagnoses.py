@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
+from sfra.bench.contents import BAR, PAIR, POINT, Origin, origin_of
 from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.bench.rows import Rows
 from sfra.bench.store import Store
@@ -35,9 +36,10 @@ def read_diagnoses(rows: Rows, store: Store, *, scale: str = "canonical") -> lis
     names = names_of(rows.originals)
     found = []
     for key, row in {row["cell"]: row for row in rows.diagnostics}.items():
-        for one in _read(store, key, DIAGNOSTICS):
-            if one["scale"] == scale:
-                found += [_identity(row, names) | {"scale": scale, "margin": margin} for margin in one["margin"]]
+        with origin_of(store, key).reading():
+            margins = [one["margin"] for one in _read(store, key, DIAGNOSTICS) if one["scale"] == scale]
+            _check_margins(margins, origin_of(store, key))
+            found += [_identity(row, names) | {"scale": scale, "margin": each} for part in margins for each in part]
     return found
 
 
@@ -46,12 +48,16 @@ def read_maps(rows: Rows, store: Store) -> list[dict[str, Any]]:
     names = names_of(rows.originals)
     found = []
     for row in rows.maps:
-        known = names.get(row["dataset"]) or ()
-        points = [
+        known, origin = names.get(row["dataset"]) or (), origin_of(store, row["cell"])
+        with origin.reading():
+            points = _read(store, row["cell"], GEOMETRY)["points"]
+            for point in points:
+                origin.check(point, POINT)
+        named = [
             point | {"name": known[point["label"]] if point["label"] < len(known) else str(point["label"])}
-            for point in _read(store, row["cell"], GEOMETRY)["points"]
+            for point in points
         ]
-        found.append(_identity(row, names) | {"scale": row["scale"], "points": points})
+        found.append(_identity(row, names) | {"scale": row["scale"], "points": named})
     return found
 
 
@@ -102,6 +108,17 @@ def file_name(name: str) -> str:
     'alpha-my_package.method-Mine'
     """
     return re.sub(r"[^A-Za-z0-9._+-]+", "-", name)
+
+
+def _check_margins(margins: Sequence[Sequence[Mapping[str, Any]]], origin: Origin) -> None:
+    for margin in (one for part in margins for one in part):
+        for pair in margin_rows(margin):
+            origin.check(pair, PAIR)
+        bars = alpha_rows(margin)
+        for bar in bars:
+            origin.check(bar, BAR)
+        if not any(bar["count"] for bar in bars):
+            raise origin.refused("no value of α")
 
 
 def _read(store: Store, key: str, name: str) -> Any:

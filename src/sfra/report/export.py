@@ -5,7 +5,6 @@ The same chart gives the same bytes, with the same versions of the renderer.
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,6 +24,7 @@ from sfra.report.diagnoses import file_name, read_diagnoses, read_maps
 from sfra.report.figures import audit_figures, benchmark_figures
 from sfra.report.figures_tradeoff import tradeoff_rows
 from sfra.report.style import Chart, Style, altair, vl_convert
+from sfra.result import read_result
 from sfra.tables.names import place
 
 FORMATS = ("svg", "pdf", "png", "html")
@@ -212,7 +212,7 @@ def read_trajectories(rows: Rows, store: Store, *, scale: str = "canonical") -> 
     }
     found = []
     for key, row in cells.items():
-        report = json.loads((store.folder(key) / "audit.json").read_text(encoding="utf-8"))
+        report = read_result(store.folder(key) / "audit.json")
         identity = {name: row[name] for name in ("dataset", "backbone", "cell")}
         made = tradeoff_rows(report, method=row["method"], scale=scale, variant="released")
         found += [identity | point for point in made]

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean, stdev
 from typing import Any
 
+from sfra.bench.contents import Origin
 from sfra.errors import InputError
 from sfra.report.figures_key import end_labels
 from sfra.report.figures_marks import look
@@ -35,15 +36,19 @@ def tradeoff_rows(
         method: What the model was unlearned with; the file does not know.
         scale: Scale of the trajectories; that of the verdict if None.
         variant: Forget row of the trajectories; that of the verdict if None.
+
+    Raises:
+        InputError: The content is not that of an audit.
     """
-    scale, variant = scale or report["scale"], variant or report["variant"]
-    forget = "+".join(map(str, report["forget_classes"]))
-    return [
-        {"method": method, "forget": forget, "seed": run["seed"], **point}
-        for run in report["trajectory"]
-        if (run["subject"], run["scale"], run["variant"]) == ("model", scale, variant) and run["rs"] is not None
-        for point in _points(run["retain"], run["rs"])
-    ]
+    with Origin(what=f"the audit of {method}", do="audit again").reading():
+        scale, variant = scale or report["scale"], variant or report["variant"]
+        forget = "+".join(map(str, report["forget_classes"]))
+        return [
+            {"method": method, "forget": forget, "seed": run["seed"], **point}
+            for run in report["trajectory"]
+            if (run["subject"], run["scale"], run["variant"]) == ("model", scale, variant) and run["rs"] is not None
+            for point in _points(run["retain"], run["rs"])
+        ]
 
 
 def _points(retain: Sequence[float], rs: Sequence[float]) -> Iterator[dict[str, Any]]:

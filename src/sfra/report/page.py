@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from sfra._version import __version__
+from sfra.bench.contents import Origin
 from sfra.errors import InputError
 from sfra.report import vega
 from sfra.report.export import Exported, export_audit
@@ -179,17 +180,11 @@ def checked_view(
         template: What to render it with.
         all_runs: Whether the page will carry every run, as one of a single audit does.
     """
-    try:
+    content = f"content as {SCHEMA} describes it"
+    with Origin(what=f"the audit {label}", do="audit again with --out", expected=content).reading():
         view = audit_view(audit, key=key, label=label, reference=reference) | {"about": about, "like": like or key}
         embed_json(audit_data(audit, all_runs=all_runs))
         return view | {"html": render_part(template, view=view)}
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError, OverflowError) as problem:
-        raise InputError(
-            f"the audit {label} is damaged or incomplete",
-            expected=f"content as {SCHEMA} describes it",
-            got=f"{type(problem).__name__}: {problem}",
-            do="audit again with --out",
-        ) from None
 
 
 def data_of(views: Sequence[Mapping[str, Any]], *, all_runs: bool = False) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import TypeVar
 
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 from sfra.unlearn.base import UnlearningMethod
 from sfra.unlearn.plugins import Broken, check_method, import_method, installed, load_entry, package_of, summarise
 
@@ -110,7 +110,7 @@ def _find(name: str) -> type[UnlearningMethod]:
     if ":" in name:
         return _find_by_address(name)
     if name not in _METHODS:
-        do = "; ".join(f"repair or remove {plugin}" for plugin in broken) or None
+        do = "; ".join(f"repair or remove {plugin}" for plugin in broken) or meant(name, names())
         raise InputError("there is no such unlearning method", expected=", ".join(names()), got=name, do=do)
     return _METHODS[name]
 

@@ -1,0 +1,132 @@
+"""What cells say, checked before anything is made of it: a store may be damaged, or come from elsewhere."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from sfra.bench.cell import Cell
+from sfra.bench.store import Store
+from sfra.errors import InputError, SfraError
+
+LARGEST = 1e300
+"""Numbers beyond it are none that was measured; a whole number in JSON may have any number of digits."""
+
+Kind = tuple[Callable[[Any], bool], str]
+"""A test of a value, and what passes it in words."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """Where some content is from, for messages."""
+
+    what: str
+    """What it is, such as ``the cell audit of delete 3``."""
+    do: str
+    """How to get it anew."""
+    expected: str = "content as sfra writes it"
+
+    def refused(self, got: object, expected: str | None = None) -> InputError:
+        """Say that it cannot be used."""
+        return InputError(
+            f"{self.what} is damaged or incomplete", expected=expected or self.expected, got=got, do=self.do
+        )
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Turn whatever readers run into, content of a stranger being anything, into one message."""
+        try:
+            yield
+        except SfraError:
+            raise
+        except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RecursionError) as problem:
+            raise self.refused(f"{type(problem).__name__}: {problem}") from None
+
+    def check(self, row: Mapping[str, Any], kinds: Mapping[str, Kind]) -> None:
+        """Refuse a row that lacks a value, or has one of the wrong kind."""
+        for name, (fits, words) in kinds.items():
+            if name not in row or not fits(row[name]):
+                raise self.refused(repr(row[name])[:80] if name in row else "nothing", f"{words} as {name}")
+
+
+def origin_of(store: Store, cell: Cell | str) -> Origin:
+    """Say what to do about a cell that cannot be used."""
+    folder = store.folder(cell)
+    label = cell if isinstance(cell, str) else cell.label
+    return Origin(what=f"the cell {label}", do=f"remove the folder {folder}, then run the benchmark again")
+
+
+def is_number(value: object) -> bool:
+    """Say whether this is a finite number; JSON as Python reads it has others too."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
+
+
+def is_count(value: object) -> bool:
+    """Say whether this is a whole number from 0."""
+    return isinstance(value, int) and is_number(value) and value >= 0
+
+
+def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, list) and all(map(fits, value))
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str)
+
+
+NUMBER: Kind = (is_number, "a number")
+MEASURED: Kind = (lambda value: value is None or is_number(value), "a number or null")
+COUNT: Kind = (is_count, "a whole number from 0")
+POSITIVE: Kind = (lambda value: is_count(value) and value > 0, "a whole number above 0")
+TEXT: Kind = (_is_text, "text")
+TEXTS: Kind = (_all(_is_text), "a list of text")
+COUNTS: Kind = (_all(is_count), "a list of whole numbers from 0")
+NAMES: Kind = (lambda value: value is None or TEXTS[0](value), "a list of text or null")
+SHARES: Kind = (
+    lambda value: value is None or (isinstance(value, dict) and all(map(is_number, value.values()))),
+    "a table of numbers or null",
+)
+
+ACCURACIES = dict.fromkeys(("retain_before", "retain_after", "forget_before", "forget_after", "rs"), NUMBER)
+
+KINDS: dict[str, dict[str, Kind]] = {
+    "accuracy": {"hits": COUNTS, "samples": COUNTS, "class_names": NAMES},
+    "audit": {
+        **ACCURACIES,
+        **dict.fromkeys(("proposal", "score", "assignment", "scale", "variant", "rule", "verdict"), TEXT),
+        **dict.fromkeys(("n", "m", "epochs", "seeds", "epoch"), COUNT),
+        **dict.fromkeys(("kappa", "rs_std", "delta_rs", "reference_rs", "floor"), MEASURED),
+        **dict.fromkeys(("seconds", "probe_seconds", "draws"), MEASURED),
+        "findings": TEXTS,
+        "support": SHARES,
+    },
+    "pra": {**ACCURACIES, "variant": TEXT, "support": COUNT},
+    "linear-probe": dict.fromkeys(("retain_accuracy", "forget_accuracy"), NUMBER),
+    "diagnostics": {
+        **dict.fromkeys(("scale", "variant"), TEXT),
+        **dict.fromkeys(("forget_class", "sufficient", "rising", "assigned"), COUNT),
+        **dict.fromkeys(("competitors", "forget_samples"), POSITIVE),
+        **dict.fromkeys(("inner", "inner_std", "cosine", "cosine_std", "alpha_mean", "alpha_std"), MEASURED),
+        **dict.fromkeys(("pearson", "spearman", "slope", "sign_agreement"), MEASURED),
+        **dict.fromkeys(("correct_confidence", "assigned_confidence", "gap"), MEASURED),
+    },
+    "geometry": dict.fromkeys(("scale", "variant"), TEXT),
+}
+"""By what a goal is: the values that tables and figures read in its rows."""
+
+PAIR = {"exact": NUMBER, "approximate": NUMBER}
+"""Of the change of a margin."""
+
+BAR = {"competitor": COUNT, "count": COUNT}
+"""Of a histogram of α."""
+
+POINT = {
+    "space": TEXT,
+    "x": NUMBER,
+    "y": NUMBER,
+    "label": COUNT,
+    "kind": (lambda value: value in ("real", "probe"), "real or probe"),
+}
+"""Of a map."""

@@ -1,0 +1,226 @@
+"""Cells that say something else than their kind does: a store may be damaged, or come from elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sfra.bench.cell import Cell
+from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
+from sfra.bench.plan import plan
+from sfra.bench.protocol import Diagnosed, Protocol
+from sfra.bench.report import make_report
+from sfra.bench.rows import Rows
+from sfra.bench.store import Store
+from sfra.errors import InputError
+from sfra.report.diagnoses import read_diagnoses, read_maps
+from sfra.report.export import read_trajectories
+from sfra.result import SCHEMA
+
+PROTOCOL = Protocol(
+    name="told",
+    dataset="digits",
+    backbone="small-mlp",
+    forget=((1,),),
+    methods=("retrained",),
+    controls=(),
+    diagnostics=Diagnosed(geometry=("retrained",)),
+)
+SHARES = {"retain_before": 0.9, "retain_after": 0.8, "forget_before": 0.0, "forget_after": 0.5, "rs": 0.6}
+READING = {
+    **SHARES,
+    "scale": "canonical",
+    "kappa": 1.7,
+    "variant": "released",
+    "rule": "source-free",
+    "verdict": "partial",
+    "rs_std": None,
+    "delta_rs": None,
+    "reference_rs": None,
+    "floor": 0.1,
+    "epoch": 2,
+}
+PLACE = {"scale": "canonical", "variant": "released"}
+AUDIT: dict[str, Any] = {
+    "schema": SCHEMA,
+    "settings": {"proposal": "gaussian", "score": "softmax", "assignment": "greedy"}
+    | {"n": 400, "m": 20, "epochs": 2, "seeds": 1},
+    "seconds": 1.5,
+    "findings": [{"code": "small-m"}],
+    "results": [READING],
+    "probes": [{**PLACE, "seconds": 0.2, "draws": 4096, "support": {"mean_norm": 8.0}}],
+    "forget_classes": [1],
+    "trajectory": [{**PLACE, "subject": "model", "seed": 0, "retain": [0.9, 0.8], "rs": [0.0, 0.6]}],
+}
+DIAGNOSIS = {
+    **PLACE,
+    **dict.fromkeys(("inner", "inner_std", "cosine", "cosine_std", "alpha_mean", "alpha_std"), 0.5),
+    **dict.fromkeys(("pearson", "spearman", "slope", "sign_agreement"), 0.5),
+    **dict.fromkeys(("correct_confidence", "assigned_confidence", "gap"), 0.5),
+    "forget_class": 1,
+    "competitors": 2,
+    "sufficient": 1,
+    "rising": 2,
+    "assigned": 3,
+    "forget_samples": 4,
+}
+MARGIN = {"points": [[0, 0.5, 0.4]], "competitors": [{"label": 0, "alpha_histogram": [1, 2]}]}
+POINT = {"space": "logits", "x": 0.5, "y": -1.0, "kind": "real", "label": 2}
+
+RESULTS: dict[str, dict[str, Any]] = {
+    "features": {"hits": [9, 9, 9], "samples": [10, 10, 10], "class_names": ["a", "b", "c"], "model": {}},
+    "audit": {},
+    "pra": {"rows": [{**SHARES, "variant": "cosine", "support": 0}]},
+    "linear-probe": {"retain_accuracy": 0.9, "forget_accuracy": 0.8},
+    "diagnostics": {"rows": [DIAGNOSIS]},
+    "geometry": {**PLACE, "points": 1},
+}
+FILES: dict[str, tuple[str, Any]] = {
+    "audit": ("audit.json", AUDIT),
+    "diagnostics": (DIAGNOSTICS, [{"scale": "canonical", "margin": [MARGIN]}]),
+    "geometry": (GEOMETRY, {"points": [POINT]}),
+}
+
+
+def copied(value: Any) -> Any:
+    return json.loads(json.dumps(value))
+
+
+def put(store: Store, cell: Cell, result: Any, content: str | None) -> None:
+    draft = store.draft(cell)
+    if content is not None:
+        (draft / FILES[cell.kind][0]).write_text(content, encoding="utf-8")
+    where = {"host": "", "pid": 1, "device": "cpu", "versions": {}}
+    store.publish(cell, draft, {"result": result, "seconds": 1.0, "finished": 1.0, **where})
+
+
+def fill(
+    folder: Path, kind: str = "", change: Callable[[Any], Any] = lambda told: None, *, file: bool = False
+) -> Store:
+    """Write a store for the protocol, in which all cells of a kind say something else."""
+    store = Store(folder)
+    for goal in plan(PROTOCOL):
+        name = goal.cell.kind
+        result, content = copied(RESULTS[name]), copied(FILES[name][1]) if name in FILES else None
+        if name == kind:
+            change(content if file else result)
+        put(store, goal.cell, result, None if content is None else json.dumps(content))
+    return store
+
+
+def read(store: Store) -> Rows:
+    rows = make_report(PROTOCOL, store.root).rows
+    read_trajectories(rows, store)
+    read_diagnoses(rows, store)
+    read_maps(rows, store)
+    return rows
+
+
+def at(*path: Any, put: Any = None, drop: bool = False) -> Callable[[Any], Any]:
+    """Make a change at one place of what a cell says."""
+
+    def change(told: Any) -> None:
+        for name in path[:-1]:
+            told = told[name]
+        if drop:
+            del told[path[-1]]
+        else:
+            told[path[-1]] = put
+
+    return change
+
+
+def test_what_is_whole_is_read(tmp_path: Path) -> None:
+    store = fill(tmp_path)
+    rows = read(store)
+    assert (len(rows.originals), len(rows.audits), len(rows.pra), len(rows.probes)) == (1, 1, 1, 1)
+    assert (len(rows.diagnostics), len(rows.maps), rows.missing) == (1, 1, 0)
+    assert rows.audits[0]["retain_original"] == 0.9
+    assert [point["rs"] for point in read_trajectories(rows, store)] == [0.0, 0.6]
+    assert len(read_diagnoses(rows, store)) == 1
+    assert read_maps(rows, store)[0]["points"][0]["name"] == "c"
+
+
+WRONG: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "no hits": ("features", at("hits", drop=True), "KeyError: 'hits'"),
+    "hits of text": ("features", at("hits", 0, put="9"), "content as sfra writes it"),
+    "fewer samples": ("features", at("samples", put=[1]), "IndexError"),
+    "fewer classes than are forgotten": ("features", at("hits", put=[1]), "IndexError"),
+    "names that are numbers": ("features", at("class_names", put=[5]), "a list of text or null as class_names"),
+    "one text of names": ("features", at("class_names", put="abc"), "a list of text or null as class_names"),
+    "no rows": ("pra", at("rows", put=None), "TypeError"),
+    "a row of text": ("pra", at("rows", put=["x"]), "TypeError"),
+    "no score": ("pra", at("rows", 0, "rs", drop=True), "expected: a number as rs\n  got:      nothing"),
+    "a score of text": ("pra", at("rows", 0, "rs", put="x"), "expected: a number as rs\n  got:      'x'"),
+    "an endless score": ("pra", at("rows", 0, "rs", put=10**400), "expected: a number as rs"),
+    "a probe without accuracy": ("linear-probe", at("forget_accuracy", put=None), "a number as forget_accuracy"),
+    "a share of nothing": ("diagnostics", at("rows", 0, "forget_samples", put=0), "a whole number above 0"),
+    "a correlation of text": ("diagnostics", at("rows", 0, "pearson", put="x"), "a number or null as pearson"),
+    "a map of no scale": ("geometry", at("scale", put=5), "text as scale"),
+}
+WRONG_FILES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
+    "another schema": ("audit", at("schema", put="x"), "is not the result of an audit"),
+    "no settings": ("audit", at("settings", drop=True), "KeyError: 'settings'"),
+    "results of a number": ("audit", at("results", put=5), "TypeError"),
+    "a reading without RS": ("audit", at("results", 0, "rs", put=None), "expected: a number as rs\n  got:      None"),
+    "RS in words": ("audit", at("results", 0, "rs", put="x"), "expected: a number as rs\n  got:      'x'"),
+    "RS that is true": ("audit", at("results", 0, "rs", put=True), "expected: a number as rs"),
+    "a deviation in words": ("audit", at("results", 0, "rs_std", put="x"), "a number or null as rs_std"),
+    "a verdict of a list": ("audit", at("results", 0, "verdict", put=[]), "text as verdict"),
+    "findings without a code": ("audit", at("findings", put=[{}]), "KeyError: 'code'"),
+    "a trajectory in words": ("audit", at("trajectory", 0, "rs", put=["a", "b"]), "the audit of retrained is damaged"),
+    "no trajectory": ("audit", at("trajectory", drop=True), "KeyError: 'trajectory'"),
+    "no margin": ("diagnostics", at(0, "margin", drop=True), "KeyError: 'margin'"),
+    "a pair in words": ("diagnostics", at(0, "margin", 0, "points", put=[[0, "x", 1]]), "a number as exact"),
+    "an empty histogram": ("diagnostics", at(0, "margin", 0, "competitors", put=[]), "no value of α"),
+    "a point without a place": ("geometry", at("points", 0, "x", drop=True), "a number as x\n  got:      nothing"),
+    "a point of no kind": ("geometry", at("points", 0, "kind", put="x"), "real or probe as kind"),
+    "no points": ("geometry", at("points", put=None), "TypeError"),
+}
+
+
+@pytest.mark.parametrize(("case", "file"), [*((one, False) for one in WRONG), *((one, True) for one in WRONG_FILES)])
+def test_a_cell_that_says_something_else_is_named(tmp_path: Path, case: str, file: bool) -> None:
+    kind, change, message = (WRONG_FILES if file else WRONG)[case]
+    store = fill(tmp_path, kind, change, file=file)
+    with pytest.raises(InputError) as caught:
+        read(store)
+    text = str(caught.value)
+    assert message in text
+    assert "is damaged or incomplete" in text or message == "is not the result of an audit"
+    assert case == "another schema" or "do: " in text
+
+
+def test_the_message_says_which_folder_to_remove(tmp_path: Path) -> None:
+    store = fill(tmp_path, "pra", at("rows", 0, "rs", put="x"))
+    (folder,) = (tmp_path / "cells" / "pra").iterdir()
+    with pytest.raises(InputError, match="the cell pra of retrained 1 is damaged or incomplete") as caught:
+        read(store)
+    assert f"do:       remove the folder {folder}, then run the benchmark again" in str(caught.value)
+
+
+def test_what_a_cell_says_cannot_change_whose_it_is(tmp_path: Path) -> None:
+    store = fill(tmp_path, "linear-probe", lambda told: told.update(method="another", dataset=5))
+    (row,) = read(store).probes
+    assert (row["method"], row["dataset"]) == ("retrained", "digits")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *(("result", None), ("result", [1]), ("settings", 5), ("label", [1]), ("seconds", "x"), ("files", [1])),
+        *(("finished", math.nan), ("result", {"rows": math.inf})),
+    ],
+)
+def test_a_record_of_other_types_counts_as_not_done(tmp_path: Path, name: str, value: object) -> None:
+    store = fill(tmp_path)
+    (cell,) = (goal.cell for goal in plan(PROTOCOL) if goal.what == "pra")
+    file = store.folder(cell) / "result.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | {name: value}))
+    assert not store.is_done(cell)
+    assert read(store).missing == 1
