@@ -8,7 +8,7 @@ from statistics import fmean
 
 from reproduction.agreement import averages, spearman
 from reproduction.simple import score
-from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, arrange, paper_rows
+from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, Row, arrange, paper_rows
 from sfra.tables.names import BACKBONES
 
 Levels = Mapping[str, Mapping[str, Mapping[str, float]]]
@@ -50,17 +50,21 @@ SIZES = {
 }
 
 
-def levels(kept: Kept, factor: Factor, reading: tuple[str, str], value: str = "rs") -> Levels:
-    """Arrange a value of an ablation and of the main audits, level by level; levels without audits are left out."""
+def level_rows(kept: Kept, factor: Factor, reading: tuple[str, str]) -> dict[str, Sequence[Row]]:
+    """Sort the audits of an ablation, and the main ones, by level; levels without audits are left out."""
     wanted = (f"{kept.group}-ablations", factor.audit, factor.variant, *reading)
     names = ("protocol", "audit", "variant", "scale", "rule")
-    rows = [row for row in kept.audits if tuple(row[name] for name in names) == wanted]
-    found = {factor.main: kept.by_class(*reading, value)}
-    for level in factor.names:
-        same = [row for row in rows if str(row["varied"]).partition("=")[2] == level]
-        if same:
-            found[level] = arrange(same, value)
+    found: dict[str, list[Row]] = {}
+    for row in kept.audits:
+        if tuple(row[name] for name in names) == wanted:
+            found.setdefault(str(row["varied"]).partition("=")[2], []).append(row)
+    found[factor.main] = kept.main(*reading)
     return {level: found[level] for level in factor.names if level in found}
+
+
+def levels(kept: Kept, factor: Factor, reading: tuple[str, str], value: str = "rs") -> Levels:
+    """Arrange a value of an ablation and of the main audits, level by level; levels without audits are left out."""
+    return {level: arrange(rows, value) for level, rows in level_rows(kept, factor, reading).items()}
 
 
 def shared(found: Levels, factor: Factor, paper: Levels | None = None) -> dict[str, list[str]]:

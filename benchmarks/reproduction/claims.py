@@ -143,9 +143,9 @@ def list_claims() -> list[Claim]:
             holds=lambda n: abs(n.delta["finetune"]) < NEAR,
             shown=lambda n: _each(n.delta, ("finetune",), sign=True),
             needs={"delta": ("finetune",)},
-            why="At native scale our references give back less and our fine-tuned models more. At the paper's rate, "
-            "but with weight decay, ours lost retain accuracy that the paper's kept; with a step schedule and no "
-            "weight decay, (c) below, they lost less of it and gave back no less.",
+            why="At native scale our references give back less and our fine-tuned models more. Ours lost retain "
+            "accuracy that the paper's kept; without weight decay, (b) below, they lost less of it, kept more of the "
+            "class and gave back as much.",
         ),
         Claim(
             text="SCRUB stays at the level of a retrained model (|ΔRS| below 0.05)",
@@ -172,7 +172,8 @@ def list_claims() -> list[Claim]:
             "not.",
         ),
         Claim(
-            text="a linear probe reads the class from the features of every model, retrained ones too (above 75 %)",
+            text="a linear probe reads the class from the features of every method's models, retrained ones too "
+            "(above 75 % on average)",
             holds=lambda n: all(value > 0.75 for value in n.probe.values()),
             shown=lambda n: f"{percent(min(n.probe.values()))} to {percent(max(n.probe.values()))} %",
             needs={"probe": METHOD_LIST},

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from statistics import fmean, stdev
 
 from reproduction.agreement import Agreement, ByClass, Scores, agree, averages
-from reproduction.stored import METHOD_LIST, PUBLISHED, Kept, arrange, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, arrange, printed
 from sfra import recipes
 from sfra.bench.protocol import load_protocol
 from sfra.scale import KAPPA
@@ -49,7 +50,7 @@ def _between(before: World, after: World, what: str, told: str) -> Step:
         what=f"{what}, ({before.letter}) to ({after.letter})",
         before=(before, PUBLISHED),
         after=(after, PUBLISHED),
-        told=f"{told}, ({after.letter}) for ({before.letter})",
+        told=f"{told}, ({after.letter}) instead of ({before.letter})",
     )
 
 
@@ -57,10 +58,10 @@ STEPS_TAKEN = (
     Step(what="reading the last epoch", before=(OWN, PUBLISHED), after=(OWN, ("native", "source-free"))),
     Step(what="canonical scale", before=(OWN, PUBLISHED), after=(OWN, ("canonical", "worst-case"))),
     _between(OWN, RATES, "the paper's rates", "The rates"),
-    _between(RATES, STEPS, "a step schedule", "The schedule alone"),
-    _between(OWN, STEPS, "rates and schedule", "Rates and schedule"),
-    _between(STEPS, FULL, "the full schedule", "The schedule in full"),
-    _between(OWN, FULL, "rates and full schedule", "Rates and full schedule"),
+    _between(RATES, STEPS, "another training", "The training"),
+    _between(OWN, STEPS, "rates and training", "Rates and training"),
+    _between(STEPS, FULL, "the training in full", "The training in full"),
+    _between(OWN, FULL, "rates and full training", "Rates and full training"),
 )
 
 
@@ -73,10 +74,22 @@ def values(kept: Kept, world: World, reading: tuple[str, str] = PUBLISHED, value
 
 
 def _of(kept: Kept, world: World, reading: tuple[str, str], value: str) -> dict[str, dict[str, float]]:
+    return arrange(_main_rows(kept, world, reading), value)
+
+
+def _main_rows(kept: Kept, world: World, reading: tuple[str, str]) -> list[Row]:
     mine = [row for row in kept.audits if row["protocol"] == f"{kept.group}{world.ending}"]
     wanted, names = ("main", "released", *reading), ("audit", "variant", "scale", "rule")
     rows = [row for row in mine if tuple(row[name] for name in names) == wanted]
-    return arrange([row for row in rows if row["method"] in METHOD_LIST], value)
+    return [row for row in rows if row["method"] in METHOD_LIST]
+
+
+def verdicts(kept: Kept, world: World) -> dict[str, dict[str, str]]:
+    """List the verdicts of a world's own main audits by method and forget class."""
+    found: dict[str, dict[str, str]] = {}
+    for row in _main_rows(kept, world, VERDICT):
+        found.setdefault(row["method"], {})[row["forget"]] = row["verdict"]
+    return found
 
 
 def pra_values(kept: Kept, world: World) -> ByClass:
@@ -167,6 +180,12 @@ class Change:
     def agreements(self) -> tuple[Agreement, Agreement]:
         """Compare with the paper, before and after."""
         return agree(self.before, self.paper), agree(self.after, self.paper)
+
+    @property
+    def gain(self) -> tuple[float, float]:
+        """Give the mean over methods by which the distance from the paper falls, and its standard error."""
+        gains = [abs(self.before[m] - self.paper[m]) - abs(self.after[m] - self.paper[m]) for m in self.before]
+        return fmean(gains), stdev(gains) / len(gains) ** 0.5 if len(gains) > 1 else math.inf
 
     def nearer(self, by: float, sign: int = 1) -> list[str]:
         """List the methods that come nearer to the paper by more than an amount; with ``sign=-1``, that go away."""

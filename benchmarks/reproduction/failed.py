@@ -46,7 +46,7 @@ def told_failures(rows: Sequence[Row]) -> str:
     told = [
         f"{_counted(some)} of {_whom(some)} in `{protocol}` ({reason})" for (protocol, reason), some in found.items()
     ]
-    return f"Cannot be computed: {'; '.join(told)}." if told else ""
+    return f"Cannot be computed with these settings: {'; '.join(told)}." if told else ""
 
 
 def _counted(rows: Sequence[Row]) -> str:
@@ -58,9 +58,13 @@ def _whom(rows: Sequence[Row]) -> str:
     models: dict[str, dict[str, None]] = {}
     for row in rows:
         models.setdefault(method_name(str(row["method"])), {})[str(row["forget"])] = None
-    whom = joined([f"{name} {', '.join(forget)}" for name, forget in models.items()])
+    whom = joined([f"{name} ({_classes(list(forget))})" for name, forget in models.items()])
     varied = list(dict.fromkeys(_varied(row["varied"]) for row in rows if row["varied"]))
     return f"{whom} with {joined(varied)}" if varied else whom
+
+
+def _classes(forget: Sequence[str]) -> str:
+    return f"class{'' if len(forget) == 1 and forget[0].isdigit() else 'es'} {', '.join(forget)}"
 
 
 def _varied(value: Any) -> str:

@@ -22,12 +22,10 @@ from reproduction.ablations import (
     paper_support,
 )
 from reproduction.failed import told_failures
-from reproduction.simple import joined, listed, percent, score, signed
+from reproduction.sentences_levels import loud, no_epoch, verdicts_told
+from reproduction.simple import listed, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept
 from sfra.tables.names import method_name
-
-QUIET = 0.1
-"""Mean RS of retrained models from which on a setting is of no use for a verdict: about the floor of ten classes."""
 
 
 def ablations(kept: Kept) -> str:
@@ -50,7 +48,7 @@ def ablations(kept: Kept) -> str:
 def proposals(kept: Kept) -> str:
     """Say what another proposal distribution changes."""
     found = compare(kept, PROPOSALS, paper_proposals())
-    return "No other proposal has been audited yet." if found is None else _told(found)
+    return "No other proposal has been audited yet." if found is None else _told(kept, found) + _references(found)
 
 
 def uncertainty(kept: Kept) -> str:
@@ -65,21 +63,7 @@ def uncertainty(kept: Kept) -> str:
     ours, theirs = ([value for some in side.values() for value in some.values()] for side in spreads)
     seeds = f" Seeds of one audit deviate by {score(fmean(ours), 3)} on average" if ours else ""
     beside = f", the paper's by {score(fmean(theirs), 3)}" if ours and theirs else ""
-    return _told(found) + _loud(found) + (f"{seeds}{beside}." if seeds else "")
-
-
-def _loud(found: Compared) -> str:
-    """Name the scores with which retrained models alarm where the verdict is made."""
-    side = {level: some["retrained"] for level, some in found.verdict.items() if "retrained" in some}
-    loud = [level for level, value in side.items() if value > QUIET]
-    if not loud or side.get(found.factor.main, 1.0) > QUIET:
-        return ""
-    told = joined([f"{found.factor.names[level]} {score(side[level])}" for level in loud])
-    return (
-        f" At canonical scale with the last epoch, retrained models give {told} "
-        f"({found.factor.names[found.factor.main]} {score(side[found.factor.main])}): what gives back a class that a "
-        "model never saw cannot tell who forgot."
-    )
+    return _told(kept, found) + loud(kept, found) + (f"{seeds}{beside}." if seeds else "")
 
 
 def missing_row(kept: Kept) -> str:
@@ -89,14 +73,17 @@ def missing_row(kept: Kept) -> str:
         return "No model without its forget row has been audited yet."
     before = level_averages(levels(kept, ROWS, PUBLISHED, "forget_before"), found.classes)["True"]
     changed, theirs, verdict = (_changes(side, "False", "True") for side in (found.ours, found.paper, found.verdict))
-    most = max(changed, key=lambda method: abs(changed[method]))
+    most, most_verdict = (max(some, key=lambda m: abs(some[m])) for some in (changed, verdict))
+    answered = max(before.values())
     return (
         f"{_whom(found)}. A random row in the place of the released one changes RS by "
-        f"{signed(fmean(changed.values()))} on average, most for {method_name(most)} ({signed(changed[most])}; "
-        f"{_paper_change(theirs, most)}); the "
-        f"paper's mean is {signed(fmean(theirs.values()))}. At canonical scale with the last epoch the mean is "
-        f"{signed(fmean(verdict.values()))}. Before relearning, the restored heads have at most "
-        f"{percent(max(before.values()))} % forget accuracy.{_order_told(found)}"
+        f"{score(fmean(map(abs, changed.values())))} either way on average ({signed(fmean(changed.values()))} with its "
+        f"sign, the paper's {signed(fmean(theirs.values()))}), most for {method_name(most)} ({signed(changed[most])}; "
+        f"{_paper_change(theirs, most)}). At canonical scale with the last epoch it is "
+        f"{score(fmean(map(abs, verdict.values())))}, most for {method_name(most_verdict)} "
+        f"({signed(verdict[most_verdict])}). Before relearning, the restored heads answer "
+        f"{f'at most {percent(answered)} %' if answered else 'none'} of the forget samples with the class."
+        f"{_order_told(found)}{verdicts_told(kept, found)}"
     )
 
 
@@ -106,7 +93,7 @@ def support(kept: Kept) -> str:
     if found is None:
         return "No proposal of another support has been audited yet."
     told = f"{_whom(found)}. Mean RS: {found.told(found.ours)}; at canonical scale with the last epoch "
-    told += f"{found.told(found.verdict)}."
+    told += f"{found.told(found.verdict)}.{verdicts_told(kept, found)}"
     if "bad-teacher" not in found.classes:
         return f"{told} Bad Teacher, of which the paper's table is, is not among them yet."
     mine, theirs = (
@@ -133,21 +120,39 @@ def _size_told(kept: Kept, size: str) -> str:
     above = {m: _range(found.ours, up, m) for m in found.classes}
     most, most_above = (max(some, key=some.__getitem__) for some in (ranges, above))
     whom = _whom(found)
-    at = ", ".join(f"{score(found.mean(found.ours, level))} at {factor.names[level]}" for level in used)
+    ours, verdict = (
+        ", ".join(f"{score(found.mean(side, level))} at {factor.names[level]}" for level in used if side.get(level))
+        for side in (found.ours, found.verdict)
+    )
     further = f", from {factor.names[factor.main]} up by {score(above[most_above])} ({method_name(most_above)})"
     return (
-        f"By {size} ({whom[0].lower()}{whom[1:]}), mean RS is {at}; a method's moves by up to "
-        f"{score(ranges[most])} ({method_name(most)}){further if len(up) > 1 else ''}."
+        f"By {size} ({whom[0].lower()}{whom[1:]}), at canonical scale with the last epoch, mean RS is {verdict}."
+        f"{verdicts_told(kept, found, '')} In the paper's reading mean RS is {ours}; a method's moves by up to "
+        f"{score(ranges[most])} ({method_name(most)}){further if len(up) > 1 else ''}.{no_epoch(kept, found)}"
     )
 
 
-def _told(found: Compared) -> str:
+def _references(found: Compared) -> str:
+    """Set what retrained models give beside the paper's."""
+    sides = [
+        [side[level]["retrained"] for level in found.ours if "retrained" in side.get(level, {})]
+        for side in (found.ours, found.paper)
+    ]
+    if not all(len(side) == len(found.ours) for side in sides):
+        return ""
+    ours, theirs = (", ".join(f"{score(value)}" for value in side) for side in sides)
+    names = ", ".join(found.factor.names[level] for level in found.ours)
+    return f" Retrained models alone, {names}: ours {ours}, the paper's {theirs}."
+
+
+def _told(kept: Kept, found: Compared) -> str:
     near = {level: _difference(found, level) for level in found.ours}
     apart = ", ".join(f"{found.factor.names[level]} {score(one)}" for level, one in near.items() if one is not None)
     return (
         f"{_whom(found)}. Mean RS: {found.told(found.ours)}; the paper's, over the same classes, "
         f"{found.told(found.paper)}; ours at canonical scale with the last epoch {found.told(found.verdict)}. Mean "
         f"absolute difference from the paper's: {apart}. {_most(found)}{_order_told(found)}"
+        f"{verdicts_told(kept, found)}"
     )
 
 
@@ -187,16 +192,16 @@ def _order_told(found: Compared) -> str:
     """Say how far methods keep their order, where there are enough of them."""
     if len(found.classes) < 3:
         return " These are too few methods for an order."
-    sides = []
+    sides, names, alone = [], found.factor.names, len(found.others) == 1
     for side in (found.ours, found.verdict, found.paper):
         rhos = {level: order(side, found.factor.main, level) for level in found.others}
-        sides.append(
-            ", ".join(f"{found.factor.names[level]} {score(rho)}" for level, rho in rhos.items() if rho is not None)
-        )
+        told = [f"{'' if alone else f'{names[level]} '}{score(rho)}" for level, rho in rhos.items() if rho is not None]
+        sides.append(", ".join(told))
     ours, verdict, paper = (side or "none" for side in sides)
+    other = names[found.others[0]] if alone else "another"
     return (
-        f" Rank correlation of the methods with {found.factor.names[found.factor.main]}: {ours}; at canonical scale "
-        f"with the last epoch {verdict}; in the paper {paper}."
+        f" Spearman between methods' RS with {names[found.factor.main]} and with {other}: {ours}; at "
+        f"canonical scale with the last epoch {verdict}; in the paper {paper}."
     )
 
 

@@ -14,7 +14,7 @@ from reproduction import sentences_paper as paper
 from reproduction.agreement import means
 from reproduction.beside import Reading, accuracy, originals, place_name, side_of
 from reproduction.simple import joined, percent, score, signed, trainings
-from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, paper_rows
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, paper_rows, probed_models
 from reproduction.tables_beside import decided, in_both, single_claims
 from reproduction.tables_rs import compared, correlation, scores
 from sfra import recipes
@@ -140,16 +140,12 @@ def held(kept: Kept, other: Kept) -> str:
     """Count the claims that hold, here and there."""
     claims = single_claims()
     here, there = ([decided(claims, numbers) for numbers in in_both(one)] for one in (kept, other))
-    probes = [row for row in own(kept.coverage, kept) if row["what"] == "linear-probe"]
     undecided = any(claim.lacking(numbers) for claim in claims if "probe" in claim.needs for numbers in in_both(kept))
-    rests = [
-        " The line on linear probes "
-        + (f"cannot be decided yet: {count} models have one." if undecided else f"rests on {count} models.")
-        for count in (f"{row['done']:.0f} of {row['goals']:.0f}" for row in probes)
-    ]
+    probed = probed_models(kept)
+    rests = f"cannot be decided yet: {probed} models have one." if undecided else f"rests on {probed} models."
     return (
         f"Of {len(claims)} lines, {_counts(here, len(claims))}; on {place_name(other)}, {_counts(there, len(claims))}."
-        f"{''.join(rests)}"
+        f" The line on linear probes {rests}"
     )
 
 

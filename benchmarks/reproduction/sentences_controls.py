@@ -92,7 +92,9 @@ def _probes(ours: Side) -> list[str]:
         every = "the " if set(ours.rs[VERDICT].get(method, {})) <= set(ours.probe[method]) else ""
         return [f"Linear probes exist of {every}{count} {whose}{' only' if len(ours.probe) == 1 else ''}: {read} %."]
     never = f"; of retrained ones {percent(probes['retrained'])} %" if "retrained" in probes else ""
-    return [f"Linear probes of {count} models read the class with {read} % by method{never}."]
+    uneven = len({tuple(sorted(ours.probe[m])) for m in probes}) > 1
+    over = ", each over the classes that it has" if uneven else ""
+    return [f"Linear probes of {count} models read the class with {read} % by method{over}{never}."]
 
 
 def alignment(kept: Kept, other: Kept) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from reproduction.agreement import ByClass, agree, averages
@@ -19,14 +21,16 @@ from reproduction.experiments import (
     native_kappa,
     pra_values,
     progress,
+    same_models,
     there,
     trained_otherwise,
     values,
+    verdicts,
 )
 from reproduction.failed import told_failures
-from reproduction.sentences_rates import barely
+from reproduction.sentences_rates import barely, other_settings
 from reproduction.simple import joined, listed, number, percent, score
-from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, printed
 from reproduction.tables_rs import correlation
 from sfra import recipes
 from sfra.bench.protocol import load_protocol
@@ -60,7 +64,8 @@ def _asked(kept: Kept) -> str:
     drops = f"with {number(few, 'drop')} of the rate instead of {number(all_drops)}, "
     return (
         "Three experiments ask whether it is the recipe. "
-        f"(b), `{kept.group}{RATES.ending}`: the same networks, unlearned at the paper's rates. "
+        f"(b), `{kept.group}{RATES.ending}`: the same networks, unlearned at the paper's rates and otherwise with the "
+        f"methods' defaults{other_settings(kept)}. "
         f"(c), `{kept.group}{STEPS.ending}`: original, references and methods with a step schedule of {short} epochs, "
         f"and with the paper's rates, for classes {joined(_of_protocol(kept, STEPS))}. "
         f"(d), `{kept.group}{FULL.ending}`: the training of the paper's code in full, {full} epochs with a tenth of "
@@ -89,6 +94,13 @@ def _nearer(found: Sequence[Change]) -> str:
     return f"{which} the mean absolute difference from the paper's down by {LEAST} or more: {told}."
 
 
+def _error(found: Change) -> str:
+    """Say how far the methods differ in it."""
+    mean, error = found.gain
+    doubt = ", so it may be chance" if abs(mean) < 2 * error else ""
+    return f" (standard error over methods {score(error, 3)}{doubt})" if error < math.inf else ""
+
+
 def _down(found: Change) -> str:
     before, after = found.agreements
     rank = ""
@@ -96,7 +108,8 @@ def _down(found: Change) -> str:
         ends, falls = [correlation(one.spearman) for one in (before, after)], after.spearman < before.spearman
         moved = f"goes from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"stays at {ends[0]}"
         rank = f", {'while' if falls and ends[0] != ends[1] else 'and'} Spearman {moved}"
-    return f"from {score(before.difference, 3)} to {score(after.difference, 3)} over {found.models} models{rank}"
+    over = f"over {found.models} models{_error(found)}"
+    return f"from {score(before.difference, 3)} to {score(after.difference, 3)} {over}{rank}"
 
 
 def _agreements(kept: Kept) -> list[str]:
@@ -124,7 +137,10 @@ def _steps(kept: Kept) -> list[str]:
         if found is not None:
             lines.setdefault(step.after[0], []).append(f"{step.told}: {_moved(found)}")
             last[step.after[0]] = found
-    return [" ".join([*some, *_kept_class(kept, world, last[world])]) for world, some in lines.items()]
+    return [
+        " ".join([*some, *_kept_class(kept, world, last[world]), *_verdicts(kept, world)])
+        for world, some in lines.items()
+    ]
 
 
 def _kept_class(kept: Kept, world: World, found: Change) -> list[str]:
@@ -135,8 +151,25 @@ def _kept_class(kept: Kept, world: World, found: Change) -> list[str]:
         return []
     return [
         f"Models of ({world.letter}) that still had more than {percent(MUCH, 0)} % of the class before relearning, on "
-        f"average: {joined(much)}. RS counts only what is gained on top of that: the more was kept, the less it says."
+        f"average: {joined(much)}; RS counts only what comes back on top of that."
     ]
+
+
+def _verdicts(kept: Kept, world: World) -> list[str]:
+    """Say of which methods the verdicts are others than those of our own models, over the same classes."""
+    own, other = (verdicts(kept, one) for one in (OWN, world))
+    told = []
+    for method in (m for m in METHOD_LIST if m in own and m in other):
+        classes = [forget for forget in own[method] if forget in other[method]]
+        before, after = (Counter(side[method][forget] for forget in classes) for side in (own, other))
+        if before != after:
+            told.append(f"{method_name(method)} from {_tally(before)} to {_tally(after)}")
+    changed = "; ".join(told) or "none"
+    return [f"Verdicts, at canonical scale with the last epoch, that differ from those in (a): {changed}."]
+
+
+def _tally(found: Mapping[str, int]) -> str:
+    return joined([f"{count} {verdict}" for verdict, count in sorted(found.items(), key=lambda one: -one[1])])
 
 
 def _moved(found: Change) -> str:
@@ -193,7 +226,7 @@ def _kappas(kept: Kept, world: World, classes: Sequence[str]) -> str:
 
 
 def _pra(kept: Kept) -> list[str]:
-    """Say how far PRA agrees, which has neither a scale nor an epoch to choose."""
+    """Say how far PRA agrees, which has no epoch to choose."""
     paper, worlds = printed("pra", "rs"), there(kept)
     sides = {world.letter: pra_values(kept, world) for world in worlds}
     sides = {letter: side for letter, side in sides.items() if side}
@@ -206,7 +239,7 @@ def _pra(kept: Kept) -> list[str]:
     told = {letter: agree(averages(side, classes), theirs) for letter, side in sides.items()}
     apart = ", ".join(f"{score(one.difference)} in ({letter})" for letter, one in told.items())
     return [
-        f"PRA, which has no scale and no epoch to choose: over {counted(classes)} it differs from the paper's by "
+        f"PRA, at native scale and with no epoch to choose: over {counted(classes)} it differs from the paper's by "
         f"{apart}."
     ]
 
@@ -223,8 +256,17 @@ def _how_much(kept: Kept) -> str:
             failed = [row for row in kept.failures if (row["protocol"], row["what"]) == (name, "audit")]
             told += filter(None, [f"Of ({world.letter}) {done} of {goals} audits are there.", told_failures(failed)])
         else:
-            told.append(f"({world.letter}) is there in full.")
+            told.append(f"({world.letter}) is there in full{_left_out(kept, world)}.")
     return " ".join(told)
+
+
+def _left_out(kept: Kept, world: World) -> str:
+    """Name the methods that a protocol does not ask for, and one that could not have been trained."""
+    asked = {*load_protocol(f"{kept.group}{world.ending}").methods, *same_models(kept, world), "retrained"}
+    lacking = [method for method in METHOD_LIST if method not in asked]
+    diverged = {row["method"] for row in kept.failures if row["failed"] == "unlearn"}
+    why = ", which diverges at the paper's rate" if lacking and set(lacking) <= diverged else ""
+    return f", without {listed(lacking)}{why}" if lacking else ""
 
 
 def _everywhere(paper: ByClass, sides: Mapping[str, ByClass]) -> list[str]:

@@ -11,7 +11,18 @@ from reproduction.agreement import agree, leave_one_out, means, without
 from reproduction.claims import list_claims, our_numbers
 from reproduction.failed import told_failures
 from reproduction.simple import joined, listed, percent, score, signed, trainings
-from reproduction.stored import METHOD_LIST, PUBLISHED, ROOT, VERDICT, WHAT, Kept, count_goals, paper_rows, printed
+from reproduction.stored import (
+    METHOD_LIST,
+    PUBLISHED,
+    ROOT,
+    VERDICT,
+    WHAT,
+    Kept,
+    count_goals,
+    paper_rows,
+    printed,
+    probed_models,
+)
 from reproduction.tables_rs import (
     LEFT_OUT,
     class_correlations,
@@ -56,7 +67,7 @@ def _busy(kept: Kept) -> str:
         for row in kept.coverage
         if (device := row["what"].removeprefix("all on ")) != row["what"]
     ]
-    return f"Computed, several at a time: {joined(told)}."
+    return f"Computed, several at a time: {joined(told)} (a cell is a model, its features or a result)."
 
 
 def settings(kept: Kept) -> str:
@@ -119,12 +130,11 @@ def held(kept: Kept) -> str:
     """Count the claims that hold."""
     claims, readings = list_claims(), [our_numbers(kept, *reading) for reading in (PUBLISHED, VERDICT)]
     counts = [sum(claim.holds(numbers) for claim in claims) for numbers in readings]
-    probes = next(row for row in kept.coverage if row["what"] == "linear-probe" and row["protocol"] == kept.group)
     return (
         f"Each line is a condition that the paper's printed numbers meet. Of {len(claims)}, ours meet {counts[0]} in "
         f"the paper's reading and {counts[1]} at canonical scale with the source-free rule. The wording and the "
         "thresholds are ours and were written when both sets of numbers were known, so read the lines rather than "
-        f"count them. The line on linear probes rests on {probes['done']:.0f} of {probes['goals']:.0f} models."
+        f"count them. The line on linear probes rests on {probed_models(kept)} models."
     )
 
 

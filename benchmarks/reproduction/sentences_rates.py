@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import ByClass, averages, pairs
-from reproduction.experiments import FULL, RATES, STEPS, World, classes_of, values
-from reproduction.simple import listed, percent, score
+from reproduction.experiments import FULL, OWN, RATES, STEPS, World, classes_of, values
+from reproduction.simple import joined, listed, percent, score
 from reproduction.stored import PUBLISHED, Kept, printed
+from sfra import recipes
+from sfra.bench.protocol import load_protocol
 from sfra.tables.names import method_name
 
 BARELY = ("random-label", "boundary-shrink")
@@ -28,8 +30,21 @@ def alike(kept: Kept) -> str:
         f"class by class: forget accuracies differ by at most {percent(max(forget))} points, retain accuracies by "
         f"{percent(max(retain))}, RS by {score(max(rs))}, though the two losses are not alike. That is what one would "
         "see if neither moved the weights much and both lost the class to batch-norm statistics, which follow the "
-        "forget samples in either; the printed numbers cannot tell, an experiment can (below)."
+        "forget samples in either; the printed numbers cannot tell. An experiment with our networks is below."
     )
+
+
+def other_settings(kept: Kept) -> str:
+    """Name what else than the rate is other in (b), method by method."""
+    names = [load_protocol(f"{kept.group}{world.ending}").recipe for world in (OWN, RATES)]
+    base, other = (recipes.load(name).methods for name in names if name is not None)
+    told = []
+    for method in load_protocol(f"{kept.group}{RATES.ending}").methods:
+        mine, theirs = (some.get(method, {}) for some in (base, other))
+        differing = sorted(n for n in {*mine, *theirs} - {"learning_rate"} if mine.get(n) != theirs.get(n))
+        if differing:
+            told.append(f"{method_name(method)} ({', '.join(n.replace('_', ' ') for n in differing)})")
+    return f", which changes more than the rate for {joined(told)}" if told else ""
 
 
 def barely(kept: Kept) -> list[str]:
@@ -89,11 +104,11 @@ def _drift(kept: Kept) -> str:
     if not apart:
         return ""
     left = [percent(fmean(row[name] for row in moved.values())) for name in sides]
-    drifts = "all that these two do is let such averages drift"
+    alike = "as far as accuracies tell, nothing else happens there; no such network was audited"
     return (
         f" With no weight changed at all, {passes} passes over the class in training mode, which move only batch-norm "
         f"averages, leave {left[0]} and {left[1]} % (`benchmarks/drift.py`), class by class within "
-        f"{percent(max(apart))} points of either in (b): {drifts if max(apart) < SAME else 'other things moved too'}."
+        f"{percent(max(apart))} points of either in (b): {alike if max(apart) < SAME else 'other things moved too'}."
     )
 
 

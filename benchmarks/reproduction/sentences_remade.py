@@ -15,11 +15,11 @@ def remade(kept: Kept) -> str:
     if not rows:
         return "No model was made twice, so these rows do not show whether one made again would be the same."
     twice = all(row["makings"] == 2 for row in rows)
-    made = f"{'was' if len(rows) == 1 else 'were'} made {'a second time, later,' if twice else 'more than once,'}"
+    made = f"{'was' if len(rows) == 1 else 'were'} made in {'two' if twice else 'more than one'}"
     history, heads = _apart(kept, "history"), _apart(kept, "head")
     compared = [row for row in rows if row["head"] is not None]
     sentences = [
-        f"Not all was computed in one sitting: {number(len(rows), 'model')} {made} with the same kind of GPU.",
+        f"Not all was computed in one sitting: {number(len(rows), 'model')} {made}.",
         f"The losses of every epoch and the validation accuracies {_equal('to the last digit', history, len(rows))}.",
         f"Heads of more than one making were kept of {number(len(compared), 'model')}"
         + (f": they {_equal('bit for bit', heads, len(compared))}." if compared else "."),

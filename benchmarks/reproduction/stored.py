@@ -132,6 +132,15 @@ def own(rows: Sequence[Row], kept: Kept) -> list[Row]:
     return [row for row in rows if row["protocol"] == kept.group]
 
 
+def probed_models(kept: Kept) -> str:
+    """Count the models of methods that have a linear probe among those that were audited; controls are not counted."""
+    probed, audited = (
+        len({(row["method"], row["forget"]) for row in rows if row["method"] in METHOD_LIST})
+        for rows in (own(kept.probes, kept), kept.main(*PUBLISHED))
+    )
+    return f"{probed} of {audited}"
+
+
 def diagnosed(kept: Kept, value: str, scale: str = "native") -> dict[str, dict[str, float]]:
     """Arrange a diagnostic by method and forget class."""
     return arrange([row for row in own(kept.diagnostics, kept) if row["scale"] == scale], value)

@@ -239,8 +239,14 @@ def test_the_missing_row_is_compared_with_the_released_one_of_class_7(whole: Kep
         changed.append(fresh - released)
         paper.append(rows[1] - rows[0])
     told = SENTENCES["missing-row"](whole)
-    assert f"changes RS by {'−' if fmean(changed) < 0 else '+'}{abs(fmean(changed)):.2f} on average" in told
-    assert f"the paper's mean is +{fmean(paper):.2f}." in told
+    sign = "−" if fmean(changed) < 0 else "+"
+    assert f"changes RS by {fmean(map(abs, changed)):.2f} either way on average" in told
+    assert f"({sign}{abs(fmean(changed)):.2f} with its sign, the paper's +{fmean(paper):.2f})" in told
+    assert "the restored heads answer at most " in told
+    none = [{**row, "forget_before": 0.0} for row in whole.audits]
+    assert "the restored heads answer none of the forget samples" in SENTENCES["missing-row"](
+        replace(whole, audits=none)
+    )
     assert told.startswith("All 11 methods, class 7.")
 
 
@@ -295,7 +301,8 @@ def test_audits_that_fail_are_not_called_a_part_that_is_still_to_come(whole: Kep
     )
     assert part == "581 of 583 of these audits are there, of all methods: what follows is a part."
     assert all_but_two == (
-        "581 of 583 of these audits are there, of all methods. Cannot be computed: 2 audits of SCRUB 7 and DELETE 7 "
+        "581 of 583 of these audits are there, of all methods. Cannot be computed with these settings: "
+        "2 audits of SCRUB (class 7) and DELETE (class 7) "
         f"with proposal=abs-gaussian in `{ABLATIONS}` (none)."
     )
 
@@ -318,8 +325,11 @@ def test_a_score_with_which_retrained_models_alarm_is_called_useless(whole: Kept
 
         return SENTENCES["scores"](replace(whole, audits=[{**row, "rs": rs(row)} for row in whole.audits]))
 
-    assert "retrained models give energy 0.25 (softmax 0.01)" in with_references(entropy=0.05, energy=0.25)
-    assert "cannot tell who forgot" not in with_references(entropy=0.05, energy=0.05)
+    told = with_references(entropy=0.05, energy=0.25)
+    assert "With energy, at canonical scale with the last epoch, retrained models give 0.25 (softmax 0.01)" in told
+    assert "and 10 of 10 raise an alarm: RS alone says nothing there; beside a reference all models of " in told
+    assert "With entropy, at" not in told
+    assert "raise an alarm" not in with_references(entropy=0.05, energy=0.05)
 
 
 def test_the_figure_over_sizes_has_every_level_of_every_method(bare: Kept, whole: Kept) -> None:
@@ -331,3 +341,42 @@ def test_the_figure_over_sizes_has_every_level_of_every_method(bare: Kept, whole
             place = MAIN if level == factor.main else ablated(size, f"{size.lower()}={level}")
             assert rs == pytest.approx(our_mean(whole, method, place, ["7"], "canonical"))
     assert size_rows(bare) == []
+
+
+def test_verdicts_that_a_level_changes_are_counted_by_method_and_the_others_named(whole: Kept) -> None:
+    def told(name: str, **changed: tuple[str, Sequence[str]]) -> str:
+        def verdict(row: Row) -> str:
+            level, methods = changed.get(str(row["audit"]), ("", ()))
+            return "other" if row["varied"] == level and row["method"] in methods else str(row["verdict"])
+
+        return SENTENCES[name](replace(whole, audits=[{**row, "verdict": verdict(row)} for row in whole.audits]))
+
+    same = (
+        "With uniform and Laplace, at canonical scale with the last epoch, no verdict differs from that with Gaussian."
+    )
+    assert same in told("proposals")
+    some = told("proposals", proposals=("proposal=laplace", ["scrub", "salun"]))
+    reading = "at canonical scale with the last epoch"
+    line = f"Verdicts that, {reading}, differ from those with Gaussian: with Laplace 20 of 110 (SCRUB 10 and SalUn 10)"
+    assert f"{line}; with uniform none." in some
+    sizes = told("sizes", M=("m=50", ["finetune"]))
+    assert (
+        "Verdicts that differ from those with 500: with 50 1 of 11 (Finetune); with 100, 200, 1,000 and 2,000" in sizes
+    )
+    assert ", 1,000,000 and 2,000,000, no verdict differs from that with 500,000." in sizes
+
+
+def test_an_audit_in_which_the_rule_takes_no_epoch_is_told_if_the_class_is_back_at_the_last(whole: Kept) -> None:
+    def with_last(rs: float) -> str:
+        place = {"audit": "M", "varied": "m=2000", "method": "random-label", "scale": "native"}
+        mine = [place.items() <= row.items() for row in whole.audits]
+        ends = {"worst-case": {"epoch": 0.0, "rs": 0.0}, "source-free": {"epoch": 500.0, "rs": rs}}
+        audits = [
+            {**row, **ends.get(row["rule"], {})} if chosen else row
+            for row, chosen in zip(whole.audits, mine, strict=True)
+        ]
+        return SENTENCES["sizes"](replace(whole, audits=audits))
+
+    line = "No epoch keeps 90 % of the retain accuracy there for Random Label with 2,000: the rule then takes none"
+    assert line in with_last(0.8)
+    assert "No epoch keeps" not in with_last(0.3)

@@ -140,8 +140,12 @@ def test_with_rates_alone_references_and_delete_are_the_same_models(bare: Kept) 
         assert found[METHODS[method]]["b"] == found[METHODS[method]]["a"]
     assert found["Negative Gradient+"]["b"] is None
     told = SENTENCES["experiments"](kept)
-    assert "(b) is there in full. (c) has not been run. (d) has not been run." in told
-    assert "The rates, (b) for (a): over 10 methods and 100 models" in told
+    assert "(b) is there in full, without Negative Gradient+. (c) has not been run. (d) has not been run." in told
+    failed = {"protocol": STEPPED, "what": "audit", "method": "negative-gradient-plus", "failed": "unlearn"}
+    assert "without Negative Gradient+, which diverges at the paper's rate. (c)" in SENTENCES["experiments"](
+        replace(kept, failures=[failed])
+    )
+    assert "The rates, (b) instead of (a): over 10 methods and 100 models" in told
     assert not any(text in told for text in ("Retrained models, classes", "(c) for", "does not close"))
     assert "What (c) and (d) would change is not known yet." in SENTENCES["changes"](kept)
 
@@ -150,9 +154,9 @@ def test_with_the_schedule_alone_nothing_is_said_of_rates_alone(bare: Kept) -> N
     kept = stepped(bare, 0.5)
     told = SENTENCES["experiments"](kept)
     assert "(b) has not been run. (c) is there in full. (d) has not been run." in told
-    assert "Rates and schedule, (c) for (a): over 11 methods and 33 models" in told
-    assert "(b) for (a)" not in told
-    assert "(c) for (b)" not in told
+    assert "Rates and training, (c) instead of (a): over 11 methods and 33 models" in told
+    assert "(b) instead of (a)" not in told
+    assert "(c) instead of (b)" not in told
     table = TABLES["experiments"](kept)
     assert table.names[:5] == ("method", "classes", "paper", "a", "c")
     assert {one["classes"] for one in cells(table).values()} == {"3"}
@@ -196,7 +200,7 @@ def test_each_change_is_measured_over_what_both_sides_have(bare: Kept) -> None:
     rates = {m: our_mean(kept, RATED if m in RATED_METHODS else COMPARED, m, THREE) for m in methods}
     steps = {m: our_mean(kept, STEPPED, m, THREE) for m in methods}
     paper = {m: paper_mean(m, THREE) for m in methods}
-    mine = found["a step schedule, (b) to (c)"]
+    mine = found["another training, (b) to (c)"]
     assert (mine["methods"], mine["models"]) == ("10", "30")
     assert mine["size"] == f"{fmean(abs(steps[m] - rates[m]) for m in methods):.2f}"
     assert mine["difference_before"] == f"{fmean(abs(rates[m] - paper[m]) for m in methods):.2f}"
@@ -207,13 +211,15 @@ def test_each_change_is_measured_over_what_both_sides_have(bare: Kept) -> None:
     assert found["the paper's rates, (a) to (b)"]["models"] == "100"
     told = SENTENCES["changes"](kept)
     start = "Three of them bring the mean absolute difference from the paper's down by 0.01 or more: "
-    assert f"{start}rates and schedule, (a) to (c), from 0." in told
+    assert f"{start}rates and training, (a) to (c), from 0." in told
     ends = [fmean(abs(side[m] - paper[m]) for m in methods) for side in (rates, steps)]
     rank = "stays at {}" if f"{rho[0]:.2f}" == f"{rho[1]:.2f}" else "goes from {} to {}"
     order = rank.format(*(f"{one:.2f}" for one in rho))
-    line = f"; a step schedule, (b) to (c), from {ends[0]:.3f} to {ends[1]:.3f} over 30 models, and Spearman {order}"
+    gains = [abs(rates[m] - paper[m]) - abs(steps[m] - paper[m]) for m in methods]
+    line = f"; another training, (b) to (c), from {ends[0]:.3f} to {ends[1]:.3f} over 30 models "
+    assert f"{line}(standard error over methods {stats.sem(gains):.3f}), and Spearman {order}" in told
     assert rho[1] >= rho[0]
-    assert line in told
+    assert fmean(gains) > 2 * stats.sem(gains)
     assert "What (d) would change is not known yet." in told
     assert "not known yet" not in SENTENCES["changes"](in_full(kept, 0.9))
 
@@ -278,6 +284,34 @@ def test_of_several_worlds_the_one_nearest_to_the_papers_training_is_told_of_tin
     assert "What rates of 1e-7 and 1e-8 leave, in (b)" in SENTENCES["experiments"](lacking)
 
 
+def test_what_else_than_the_rate_is_other_is_named_method_by_method(bare: Kept) -> None:
+    ours, theirs = (recipes.load(str(load_protocol(name).recipe)).methods for name in (COMPARED, RATED))
+    told = SENTENCES["experiments"](bare).partition("which changes more than the rate for ")[2].partition(". (c)")[0]
+    for method in load_protocol(RATED).methods:
+        names = {*ours.get(method, {}), *theirs.get(method, {})} - {"learning_rate"}
+        other = {name for name in names if ours.get(method, {}).get(name) != theirs.get(method, {}).get(name)}
+        expected = f"{METHODS[method]} ({', '.join(sorted(other)).replace('_', ' ')})"
+        assert (expected in told) is bool(other)
+    assert "Random Label (freeze batch norm, optimizer)" in told
+
+
+def test_verdicts_that_another_recipe_changes_are_counted_by_method(bare: Kept) -> None:
+    changed = {"scrub": "recovered", "salun": "degenerate"}
+    kept = rated(bare, 0.5)
+    audits = [
+        {**row, "verdict": changed[row["method"]]}
+        if row["protocol"] == RATED and row["method"] in changed and row["forget"] in ("3", "7")
+        else row
+        for row in kept.audits
+    ]
+    told = SENTENCES["experiments"](replace(kept, audits=audits))
+    expected = (
+        "SCRUB from 10 not-recovered to 8 not-recovered and 2 recovered; SalUn from 10 recovered to 8 recovered and 2"
+    )
+    assert f"that differ from those in (a): {expected} degenerate." in told
+    assert "that differ from those in (a): none." in SENTENCES["experiments"](kept)
+
+
 def test_tiny_rates_are_compared_with_passes_that_change_no_weight(bare: Kept) -> None:
     assert "batch-norm" not in SENTENCES["experiments"](replace(rated(bare, 0.5), drift=()))
     assert "batch-norm" not in SENTENCES["experiments"](bare)
@@ -288,7 +322,7 @@ def test_tiny_rates_are_compared_with_passes_that_change_no_weight(bare: Kept) -
     told = SENTENCES["experiments"](replace(kept, drift=[*start, *rows]))
     assert "2 passes over the class in training mode" in told
     assert "leave 91.0 and 19.8 %" in told
-    assert "within 2.0 points of either in (b): all that these two do is let such averages drift." in told
+    assert "within 2.0 points of either in (b): as far as accuracies tell, nothing else happens there;" in told
     further = [{**row, "retain": 0.94} for row in rows]
     told = SENTENCES["experiments"](replace(kept, drift=[*start, *further]))
     assert "within 4.0 points of either in (b): other things moved too." in told

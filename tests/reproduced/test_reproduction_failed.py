@@ -93,8 +93,9 @@ def test_each_reason_names_what_it_stopped() -> None:
     ]
     assert told_failures([]) == ""
     assert told_failures([*support, *models]) == (
-        "Cannot be computed: 2 audits of SCRUB 7 and DELETE 7 with proposal=abs-gaussian in `varied` (no draws); "
-        "2 audits and 2 PRA of Negative Gradient+ 0, 3 in `steps` (nan)."
+        "Cannot be computed with these settings: 2 audits of SCRUB (class 7) and DELETE (class 7) "
+        "with proposal=abs-gaussian in `varied` (no draws); "
+        "2 audits and 2 PRA of Negative Gradient+ (classes 0, 3) in `steps` (nan)."
     )
 
 
@@ -107,6 +108,6 @@ def test_what_cannot_be_computed_is_not_called_missing(other: Kept) -> None:
     one = failed | {"method": "scrub", "forget": "1+6", "failed": "unlearn", "reason": "nan"}
     two = one | {"method": "delete"}
     assert coverage(unfinished).endswith("Not computed yet: 2 audits.")
-    told = f"Cannot be computed: 1 audit of SCRUB 1+6 in `{COMPARED}-multi` (nan). Not computed yet: 1 audit."
+    told = f"these settings: 1 audit of SCRUB (classes 1+6) in `{COMPARED}-multi` (nan). Not computed yet: 1 audit."
     assert coverage(replace(unfinished, failures=[one])).endswith(told)
     assert coverage(replace(unfinished, failures=[one, two])).endswith("(nan). Nothing else is missing.")

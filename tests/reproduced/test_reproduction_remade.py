@@ -228,7 +228,7 @@ def test_both_documents_say_it_in_the_same_words(other: Kept, kept: Kept) -> Non
 
 def test_models_that_are_all_equal_are_counted(other: Kept) -> None:
     assert told(other, again("scrub", "3"), again("delete", "3"), again("salun", "0", head=None)) == (
-        "Not all was computed in one sitting: three models were made a second time, later, with the same kind of GPU. "
+        "Not all was computed in one sitting: three models were made in two. "
         "The losses of every epoch and the validation accuracies are equal to the last digit in all three. "
         "Heads of more than one making were kept of two models: they are equal bit for bit in both. "
         "As far as this shows, audits and linear probes of different sittings are of the same models."
@@ -245,7 +245,7 @@ def test_models_that_differ_are_counted_and_named(other: Kept) -> None:
         {**again("original", "", "no", None), "protocol": RATED},
     )
     assert text == (
-        "Not all was computed in one sitting: five models were made more than once, with the same kind of GPU. "
+        "Not all was computed in one sitting: five models were made in more than one. "
         "The losses of every epoch and the validation accuracies are equal to the last digit in two of five, not in "
         f"SCRUB of class 3, SalUn of class 1+6 and Original (`{RATED}`). "
         "Heads of more than one making were kept of three models: they are equal bit for bit in one of three, not in "
@@ -263,7 +263,7 @@ def test_one_difference_is_enough_not_to_call_models_the_same(other: Kept, histo
 
 def test_a_single_model_and_heads_that_are_not_there_are_told(other: Kept) -> None:
     assert told(other, again("scrub", "3", head=None)) == (
-        "Not all was computed in one sitting: one model was made a second time, later, with the same kind of GPU. "
+        "Not all was computed in one sitting: one model was made in two. "
         "The losses of every epoch and the validation accuracies are equal to the last digit. "
         "Heads of more than one making were kept of no models. "
         "As far as this shows, audits and linear probes of different sittings are of the same models."

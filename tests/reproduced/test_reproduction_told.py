@@ -16,7 +16,7 @@ from reproduction.document import SENTENCES, TABLES
 from reproduction.document_beside import sentences_of, tables_of
 from reproduction.sentences_checks import below_last, most_added
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row
-from second_toys import GROUP, audits, minus, part
+from second_toys import audits, minus, part
 from sfra.tables.names import method_name
 
 
@@ -138,10 +138,12 @@ def test_linear_probes_of_one_method_are_not_told_as_those_of_many(kept: Kept, o
     assert f"Linear probes exist of the 10 retrained models only: {read:.1f} %." in say["controls"](alone)
     fewer = replace(alone, probes=alone.probes[:4])
     assert "Linear probes exist of 4 retrained models only: " in say["controls"](fewer)
-    (row,) = (one for one in kept.coverage if (one["protocol"], one["what"]) == (GROUP, "linear-probe"))
-    probes = f"{row['done']:.0f} of {row['goals']:.0f} models"
-    assert say["held"](alone).endswith(f"The line on linear probes cannot be decided yet: {probes} have one.")
-    assert say["held"](kept).endswith(f"The line on linear probes rests on {probes}.")
+    audited = len({(row["method"], row["forget"]) for row in kept.audits if row["method"] in METHOD_LIST})
+    assert say["held"](alone).endswith(f"linear probes cannot be decided yet: 10 of {audited} models have one.")
+    assert say["held"](kept).endswith(f"The line on linear probes rests on {audited} of {audited} models.")
+    assert "% by method; of" in say["controls"](kept)
+    ragged = replace(kept, probes=[row for row in kept.probes if (row["method"], row["forget"]) != ("scrub", "0")])
+    assert "% by method, each over the classes that it has; of" in say["controls"](ragged)
     assert TABLES["controls"](other).notes[0].endswith("; the paper's over all ten classes.")
     assert tables_of(other)["controls"](kept).notes[0].endswith("; CIFAR-10's over as many as there are.")
 
