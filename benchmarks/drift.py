@@ -1,11 +1,15 @@
 """How much a network forgets when no weight changes: passes over the forget class that only move batch-norm averages.
 
     python benchmarks/drift.py MODEL --recipe cifar10-resnet18-small --forget 0 1 2 --passes 3 --json out.json
+    python benchmarks/drift.py MODEL --recipe cifar10-resnet18-small --forget 0 --audit cifar10-resnet18 --json out.json
 
 A method that trains on the forget class alone, at a rate so low that its weights stay where they are, still leaves the
 running means and variances of that class in every batch-norm layer. Here nothing else happens: batches of the forget
 class go through the network in training mode, without a gradient. Test accuracies after each pass say what that does.
 A network without batch norm comes out as it went in.
+
+With ``--audit`` the network is audited after the last pass, with the settings of a protocol: is what RS finds in the
+models of such a method more than this? The file is written anew after every class.
 """
 
 from __future__ import annotations
@@ -14,6 +18,7 @@ import argparse
 import copy
 import json
 import platform
+import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -21,9 +26,12 @@ from typing import Any
 import torch
 from torch import nn
 
+import sfra
 from recipes import open_split
 from sfra import recipes, unlearn
-from sfra.backbones.checkpoint import load_model
+from sfra.backbones.checkpoint import Checkpoint, load_model, save_model
+from sfra.bench.protocol import load_protocol
+from sfra.files import write_text
 from sfra.train import Samples, logits, shuffled
 from sfra.unlearn.task import View
 
@@ -49,6 +57,28 @@ def rows(original: nn.Module, splits: Mapping[str, Samples], asked: argparse.Nam
             yield {"forget": label, "passes": done, "retain": found.retain, "forget_accuracy": found.forget}
 
 
+def audits(original: Checkpoint, train: Samples, asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
+    """Yield what an audit finds in the network after the last pass, for each forget class: a row per scale and rule."""
+    protocol, network = load_protocol(asked.audit), original.model.to(asked.device)
+    settings = {**protocol.audit, "scale": "canonical", "device": asked.device}
+    for label in asked.forget:
+        model, order = copy.deepcopy(network).eval(), torch.Generator().manual_seed(asked.seed)
+        forget = View.where(train, train.labels == label)
+        for _ in range(asked.passes):
+            drift(model, forget, asked.batch_size, order, asked.device)
+        with tempfile.TemporaryDirectory() as folder:
+            saved = save_model(
+                f"{folder}/model",
+                model,
+                backbone=original.backbone,
+                classes=original.classes,
+                preprocess=original.preprocess,
+                class_names=original.class_names,
+            )
+            found = sfra.audit(saved, forget=label, data=protocol.dataset, **settings).results
+        yield from ({"forget": label, "passes": asked.passes} | row for row in found if row["variant"] == "released")
+
+
 def main() -> None:
     """Measure, print and write."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -59,19 +89,26 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument(
+        "--audit", metavar="PROTOCOL", help="audit after the last pass, with the settings of a protocol"
+    )
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
-    recipe, original = recipes.load(asked.recipe), load_model(asked.model).model.to(asked.device)
+    recipe, original = recipes.load(asked.recipe), load_model(asked.model)
     splits = {split: open_split(recipe, split, asked.device, asked.seed) for split in ("train", "test")}
-    found = []
-    for row in rows(original, splits, asked):
-        found.append(row)
+    made = (
+        audits(original, splits["train"], asked)
+        if asked.audit
+        else rows(original.model.to(asked.device), splits, asked)
+    )
+    machine = torch.cuda.get_device_name() if asked.device.startswith("cuda") else platform.processor()
+    settings = {"recipe": recipe.name, "batch_size": asked.batch_size, "seed": asked.seed}
+    content = {**settings, "machine": machine, "torch": torch.__version__, "rows": []}
+    for row in made:
+        content["rows"].append(row)
         print(json.dumps(row), flush=True)
-    if asked.json is not None:
-        machine = torch.cuda.get_device_name() if asked.device.startswith("cuda") else platform.processor()
-        settings = {"recipe": recipe.name, "batch_size": asked.batch_size, "seed": asked.seed}
-        content = {**settings, "machine": machine, "torch": torch.__version__, "rows": found}
-        asked.json.write_text(json.dumps(content, indent=1) + "\n", encoding="utf-8")
+        if asked.json is not None:
+            write_text(asked.json, json.dumps(content, indent=1) + "\n")
 
 
 if __name__ == "__main__":

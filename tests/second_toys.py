@@ -11,7 +11,7 @@ from typing import Any
 
 from reproduction.build import COMPARED, TEMPLATES
 from reproduction.document_beside import BESIDE
-from reproduction.stored import METHOD_LIST, Kept, Row
+from reproduction.stored import DRIFT, METHOD_LIST, Kept, Row
 
 GROUP = "cifar100-resnet18"
 TEMPLATE = TEMPLATES / f"{BESIDE[GROUP]}.md"
@@ -39,7 +39,7 @@ def second_group(other: Kept) -> Kept:
     rows = {
         one.name: second_rows(getattr(other, one.name), source)
         for one in fields(Kept)
-        if one.name not in ("group", "drift")
+        if one.name not in ("group", *DRIFT)
     }
     originals = [
         {"protocol": GROUP, "seed": 0.0, "label": float(label), "name": f"thing {label}"}

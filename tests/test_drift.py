@@ -8,7 +8,12 @@ import pytest
 import torch
 from torch import nn
 
-from drift import drift, rows
+from drift import audits, drift, rows
+from recipes import open_split
+from sfra import backbones, recipes
+from sfra.backbones.checkpoint import Checkpoint
+from sfra.bench.protocol import load_protocol
+from sfra.release import Preprocess
 from sfra.train import TensorData
 
 
@@ -47,3 +52,20 @@ def test_the_first_row_is_the_original_and_without_batch_norm_all_are(norm: bool
     assert found[21]["retain"] == pytest.approx(float(answers[~gone].double().mean()))
     ends = [(row["retain"], row["forget_accuracy"]) for row in (found[21], found[41])]
     assert (ends[0] == ends[1]) is not norm
+
+
+def test_the_network_of_the_last_pass_is_audited_as_the_protocol_says() -> None:
+    recipe, protocol = recipes.load("digits-small-cnn"), load_protocol("digits-tiny")
+    network = backbones.build("small-cnn", classes=10, seed=0).eval()
+    splits = {split: open_split(recipe, split, "cpu", 0) for split in ("train", "test")}
+    prepared = Preprocess(**recipe.preprocess) if recipe.preprocess else None
+    asked = Namespace(forget=[3], passes=2, batch_size=64, seed=0, device="cpu", audit="digits-tiny")
+    original = Checkpoint(model=network, backbone="small-cnn", classes=10, preprocess=prepared)
+    found = list(audits(original, splits["train"], asked))
+    *_, last = rows(network, splits, asked)
+    assert {(row["scale"], row["rule"]) for row in found} >= {("native", "worst-case"), ("canonical", "source-free")}
+    for row in found:
+        assert (row["forget"], row["passes"], row["variant"]) == (3, 2, "released")
+        assert row["forget_before"] == pytest.approx(last["forget_accuracy"], abs=1e-6)
+        assert row["retain_before"] == pytest.approx(last["retain"], abs=1e-6)
+        assert 0 <= max(row["epochs"]) <= protocol.audit["epochs"]

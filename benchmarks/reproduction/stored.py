@@ -56,6 +56,9 @@ WHAT = {
 ONE = {"audit": "audit", "pra": "PRA", "linear-probe": "linear probe", "diagnostics": "diagnosis", "geometry": "map"}
 """One goal of a kind."""
 
+DRIFT = {"drift": "drift.json", "drift_audits": "drift-audits.json"}
+"""Rows that are no tables of a store: accuracies and audits of networks whose batch-norm averages alone moved."""
+
 METHOD_OF = {name: key for key, name in METHODS.items()}
 METHOD_LIST = tuple(key for key in METHODS if key != "original")
 """The methods of the paper, in the order of every table."""
@@ -95,6 +98,7 @@ class Kept:
     failures: Sequence[Row] = ()
     remade: Sequence[Row] = ()
     drift: Sequence[Row] = ()
+    drift_audits: Sequence[Row] = ()
 
     def main(self, scale: str, rule: str, *, forget: str | None = None) -> list[Row]:
         """Keep the main audits of the group's own protocol in one reading, or those of a set of several classes."""
@@ -117,13 +121,13 @@ class Kept:
 
 def read_kept(group: str, folder: Path = KEPT) -> Kept:
     """Read the rows of a group."""
-    names = [one.name for one in fields(Kept) if one.name not in ("group", "drift")]
+    names = [one.name for one in fields(Kept) if one.name not in ("group", *DRIFT)]
     tables = {name: read_csv(folder / group / f"{name}.csv") for name in names}
-    return Kept(group=group, drift=_read_drift(folder / group / "drift.json"), **tables)
+    return Kept(group=group, **{name: _read_drift(folder / group / file) for name, file in DRIFT.items()}, **tables)
 
 
 def _read_drift(path: Path) -> list[Row]:
-    """Read what benchmarks/drift.py wrote: accuracies after passes that move only batch-norm averages."""
+    """Read what benchmarks/drift.py wrote: what passes leave that move only batch-norm averages."""
     return json.loads(path.read_text(encoding="utf-8"))["rows"] if path.is_file() else []
 
 

@@ -319,10 +319,21 @@ def test_tiny_rates_are_compared_with_passes_that_change_no_weight(bare: Kept) -
     kept = in_full(rated(bare, 0.5, changed=before), 0.5)
     rows = [{"forget": int(k), "passes": 2, "retain": 0.91, "forget_accuracy": 0.18 + 0.004 * int(k)} for k in TEN]
     start = [{**row, "passes": 0, "forget_accuracy": 0.95} for row in rows]
-    told = SENTENCES["experiments"](replace(kept, drift=[*start, *rows]))
+    told = SENTENCES["experiments"](replace(kept, drift=[*start, *rows], drift_audits=()))
     assert "2 passes over the class in training mode" in told
     assert "leave 91.0 and 19.8 %" in told
-    assert "within 2.0 points of either in (b): as far as accuracies tell, nothing else happens there;" in told
+    assert "in (b): as far as accuracies tell, nothing else happens there. No such network was audited." in told
+    audited = [
+        {"forget": k, "passes": 2, "scale": scale, "rule": rule, "rs": rs}
+        for k in (3, 7)
+        for scale, rule, rs in (("native", "worst-case", 0.5), ("canonical", "source-free", 0.1))
+    ]
+    told_of = SENTENCES["experiments"](replace(kept, drift=[*start, *rows], drift_audits=audited))
+    rs = {m: {k: our_mean(kept, RATED, m, [k]) for k in ("3", "7")} for m in ("random-label", "boundary-shrink")}
+    apart = max(abs(value - 0.5) for some in rs.values() for value in some.values())
+    means = [f"{fmean(some.values()):.2f}" for some in rs.values()]
+    line = f"give RS 0.50 in the paper's reading (Random Label {means[0]} and Boundary Shrink {means[1]})"
+    assert f"Audited, such networks of classes 3 and 7 {line}, class by class within {apart:.2f} of either." in told_of
     further = [{**row, "retain": 0.94} for row in rows]
     told = SENTENCES["experiments"](replace(kept, drift=[*start, *further]))
     assert "within 4.0 points of either in (b): other things moved too." in told
