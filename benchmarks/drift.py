@@ -101,7 +101,7 @@ def main() -> None:
         if asked.audit
         else rows(original.model.to(asked.device), splits, asked)
     )
-    machine = torch.cuda.get_device_name() if asked.device.startswith("cuda") else platform.processor()
+    machine = torch.cuda.get_device_name() if asked.device.startswith("cuda") else platform.machine()
     settings = {"recipe": recipe.name, "batch_size": asked.batch_size, "seed": asked.seed}
     content = {**settings, "machine": machine, "torch": torch.__version__, "rows": []}
     for row in made:
