@@ -45,14 +45,20 @@ def drift(model: nn.Module, data: Samples, batch_size: int, order: torch.Generat
     model.eval()
 
 
+def drifted(original: nn.Module, train: Samples, label: int, asked: argparse.Namespace) -> Iterator[nn.Module]:
+    """Yield a copy of the network before the first pass and after each; it is the same object every time."""
+    model, order = copy.deepcopy(original).eval(), torch.Generator().manual_seed(asked.seed)
+    forget = View.where(train, train.labels == label)
+    yield model
+    for _ in range(asked.passes):
+        drift(model, forget, asked.batch_size, order, asked.device)
+        yield model
+
+
 def rows(original: nn.Module, splits: Mapping[str, Samples], asked: argparse.Namespace) -> Iterator[dict[str, Any]]:
     """Yield test accuracies for each forget class before the first pass and after each."""
     for label in asked.forget:
-        model, order = copy.deepcopy(original).eval(), torch.Generator().manual_seed(asked.seed)
-        forget = View.where(splits["train"], splits["train"].labels == label)
-        for done in range(asked.passes + 1):
-            if done:
-                drift(model, forget, asked.batch_size, order, asked.device)
+        for done, model in enumerate(drifted(original, splits["train"], label, asked)):
             found = unlearn.measure(model, splits["test"], [label])
             yield {"forget": label, "passes": done, "retain": found.retain, "forget_accuracy": found.forget}
 
@@ -62,10 +68,7 @@ def audits(original: Checkpoint, train: Samples, asked: argparse.Namespace) -> I
     protocol, network = load_protocol(asked.audit), original.model.to(asked.device)
     settings = {**protocol.audit, "scale": "canonical", "device": asked.device}
     for label in asked.forget:
-        model, order = copy.deepcopy(network).eval(), torch.Generator().manual_seed(asked.seed)
-        forget = View.where(train, train.labels == label)
-        for _ in range(asked.passes):
-            drift(model, forget, asked.batch_size, order, asked.device)
+        *_, model = drifted(network, train, label, asked)
         with tempfile.TemporaryDirectory() as folder:
             saved = save_model(
                 f"{folder}/model",

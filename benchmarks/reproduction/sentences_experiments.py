@@ -32,7 +32,7 @@ from reproduction.sentences_rates import barely, other_settings
 from reproduction.simple import joined, listed, number, percent, score
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, printed
 from reproduction.tables_rs import correlation
-from sfra import recipes
+from sfra import errors, recipes
 from sfra.bench.protocol import load_protocol
 from sfra.tables.names import method_name
 
@@ -281,9 +281,7 @@ def counted(classes: Mapping[str, Sequence[str]]) -> str:
     '1 method and 2 models'
     """
     models = sum(map(len, classes.values()))
-    return " and ".join(
-        f"{n} {name}{'s' if n != 1 else ''}" for n, name in ((len(classes), "method"), (models, "model"))
-    )
+    return f"{errors.counted(len(classes), 'method', 'methods')} and {errors.counted(models, 'model', 'models')}"
 
 
 def _gain(found: Change) -> float:

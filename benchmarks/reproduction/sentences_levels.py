@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from reproduction.ablations import Compared, level_rows
 from reproduction.simple import joined, listed, number, score
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept
+from reproduction.tables_audit import count_alarms
 from sfra.tables.names import method_name
 
 QUIET = 0.1
@@ -67,8 +68,7 @@ def loud(kept: Kept, found: Compared) -> str:
 
 def _loud(kept: Kept, found: Compared, level: str, mean: Mapping[str, float]) -> str:
     rows = level_rows(kept, found.factor, VERDICT)[level]
-    references = [row for row in rows if row["method"] == "retrained"]
-    alarms = sum(row["rs"] > row["floor"] for row in references)
+    alarms, references = count_alarms(rows)
     found_all = [
         m
         for m in METHOD_LIST
@@ -79,7 +79,7 @@ def _loud(kept: Kept, found: Compared, level: str, mean: Mapping[str, float]) ->
     return (
         f" With {names[level]}, at canonical scale with the last epoch, retrained models give {score(mean[level])} "
         f"({names[found.factor.main]} {score(mean[found.factor.main])}), and {number(alarms)} of "
-        f"{number(len(references))} raise an alarm: RS alone says nothing there{beside}."
+        f"{number(references)} raise an alarm: RS alone says nothing there{beside}."
     )
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from statistics import fmean
 
 from reproduction.agreement import means
 from reproduction.beside import class_names
 from reproduction.simple import score, signed, simple_table
-from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, own
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, arrange, own
 from sfra.report.classes import label_name
 from sfra.tables import Table
 from sfra.tables.names import method_name
@@ -129,8 +129,13 @@ def verdict_table(kept: Kept) -> Table:
 
 
 def false_alarms(kept: Kept, scale: str, rule: str) -> tuple[int, int]:
-    """Count the retrained models for which something came back, and all of them."""
-    found = [row["verdict"] for row in kept.main(scale, rule) if row["method"] == "retrained"]
+    """Count the retrained models of the main audits for which something came back, and all of them."""
+    return count_alarms(kept.main(scale, rule))
+
+
+def count_alarms(rows: Sequence[Row]) -> tuple[int, int]:
+    """Count the retrained models among audits for which something came back, and all of them."""
+    found = [row["verdict"] for row in rows if row["method"] == "retrained"]
     return sum(one != "not-recovered" for one in found), len(found)
 
 
