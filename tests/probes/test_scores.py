@@ -12,7 +12,7 @@ from reference import log_softmax
 from reference import sureness as exact_sureness
 from sfra.errors import InputError
 from sfra.probes import codes, kernels, scores
-from sfra.probes.scores import sureness
+from sfra.probes.scores import judge, sureness
 
 NAMES = ("softmax", "entropy", "energy")
 
@@ -121,3 +121,21 @@ def test_the_example_in_the_docstring_runs() -> None:
     results = doctest.testmod(sfra.probes.scores)
     assert results.attempted == 1
     assert results.failed == 0
+
+
+@pytest.mark.parametrize("score", NAMES)
+@pytest.mark.parametrize("classes", [3, 4, 50])
+def test_moderate_logits_are_judged_as_exactly_and_won_by_the_first_of_the_largest(score: str, classes: int) -> None:
+    logits = logits_at(12.0, classes).clamp(-scores.MODERATE, scores.MODERATE)
+    logits[:20] = logits[:20].sign() * scores.MODERATE  # both ends, and ties
+    labels, got = judge(logits.clone(), scores.get(score), moderate=True)
+    assert labels.tolist() == logits.numpy().argmax(1).tolist()
+    exact = exact_sureness(logits.double().numpy(), score)
+    np.testing.assert_allclose(got.numpy(), exact, rtol=4e-6, atol=2e-5)
+
+
+def test_sureness_leaves_the_logits_as_they_are() -> None:
+    logits = logits_at(1.0)
+    for score in NAMES:
+        sureness(logits, scores.get(score))
+        assert torch.equal(logits, logits_at(1.0))

@@ -53,7 +53,7 @@ class Pools:
     def absorb(self, chunk: Chunk) -> Pools:
         """Take in the next chunk of the stream; draws of a class beyond its ``n``-th are dropped."""
         room = torch.where(self._retain, self.n - self.landed, 0)
-        fits = chunk.ranks < room[chunk.labels]
+        fits = torch.nonzero(chunk.ranks < room[chunk.labels]).flatten()
         self.extremes.update(chunk.labels[fits], chunk.scores[fits], chunk.items[fits])
         self.landed += chunk.counts
         self.draws += chunk.draws
@@ -67,19 +67,23 @@ class Pools:
     @property
     def open(self) -> list[int]:
         """Retain classes whose pool is not full."""
-        return torch.nonzero(self._retain & (self.landed < self.n)).flatten().tolist()
+        return torch.nonzero(self._takes.cpu()).flatten().tolist()
 
     @property
     def acceptance(self) -> Float[Tensor, " C"]:
         """Share of the draws that fell to each class."""
-        return self.landed.double() / max(self.draws, 1)
+        return self.landed.cpu().double() / max(self.draws, 1)
 
     def limits(self) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
         """Return per class the scores above which, and below which, a draw may still be extreme."""
-        takes = self._retain & (self.landed < self.n)
+        takes = self._takes
         high = torch.where(takes, self.extremes.high, torch.inf)
         low = torch.where(takes, self.extremes.low, -torch.inf)
         return high, low
+
+    @property
+    def _takes(self) -> Bool[Tensor, " C"]:
+        return self._retain & (self.landed < self.n)
 
     @property
     def surest(self) -> Selected:

@@ -59,6 +59,13 @@ class Probes:
     seconds: float
     """Wall time of the construction."""
 
+    def __repr__(self) -> str:
+        """Say how many there are and how they came about, without their values."""
+        kinds = f"{self.retain_count:,} retain and {len(self.labels) - self.retain_count:,} forget probes"
+        rare = f", conditional={sorted(self.conditional)}" if self.conditional else ""
+        how = f"{self.draws:,} draws by {self.engine}{rare}, {self.seconds:.2g} s"
+        return f"Probes({kinds} of {self.samples.shape[1]:,} features, {how})"
+
     @property
     def retain(self) -> Features:
         """The retain probes."""
@@ -166,7 +173,7 @@ def _complete(
             region = sample_region(weight, bias, label, missing, generator=generator, threads=threads)
         except SamplingError as problem:
             raise unfilled(pools, [label], str(problem.what), do=NO_INPUT) from None
-        sure = scores.sureness(torch.nn.functional.linear(region.samples, weight, bias), score)
+        _, sure = scores.judge(torch.nn.functional.linear(region.samples, weight, bias), score)
         near = pools.extremes.shortlist(sure)
         pools.top_up(label, sure[near].to(pools.landed.device), stream.store(region.samples[near]))
         regions[label] = replace(region, samples=region.samples[:0])
@@ -188,7 +195,7 @@ def _label(
     inside = stream.rows(torch.cat([surest.items, unsure.items]))
     samples = inside if space is None else space.lift(inside, stream.noise(inside.shape[0], head.width))
     count = surest.labels.numel()
-    acceptance = pools.acceptance.float().cpu()
+    acceptance = pools.acceptance.float()
     for label, region in regions.items():
         acceptance[label] = math.exp(region.log_probability)
     labels = torch.cat([surest.labels, _forget_labels(head, forget, settings, samples[count:], unsure)])

@@ -21,7 +21,10 @@ from torch import Tensor
 
 from sfra.errors import InputError
 from sfra.probes import codes
-from sfra.types import Logits
+from sfra.types import Labels, Logits
+
+MODERATE = 70.0
+"""Logits up to which exponentials, and sums of a million of them, are far from both ends of float32."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,15 +65,28 @@ def sureness(logits: Logits, score: Score) -> Float[Tensor, " n"]:
     >>> sureness(torch.tensor([[2.0, 0.0], [9.0, 0.0]]), get("softmax")).tolist()
     [2.0, 9.0]
     """
+    return judge(logits.clone(), score)[1]
+
+
+def judge(logits: Logits, score: Score, *, moderate: bool = False) -> tuple[Labels, Float[Tensor, " n"]]:
+    """Return the winning class of each row and how sure the head is of it; the logits are used up.
+
+    ``moderate`` promises logits within ±``MODERATE``: their exponentials are added up as they are, without a pass to
+    find the largest and another to subtract it.
+    """
+    winner, label = logits.max(1)
     if score.code == codes.ENERGY:
-        return logits.logsumexp(1)
-    best = logits.max(1)
-    losers = logits.scatter(1, best.indices[:, None], -torch.inf)
-    log_odds = best.values - losers.logsumexp(1)
+        return label, _log_sum(logits, moderate)
+    losers = logits.scatter_(1, label[:, None], -torch.inf)
     if score.code == codes.SOFTMAX:
-        return log_odds
+        return label, winner - _log_sum(losers, moderate)
+    log_odds = winner - losers.logsumexp(1)
     rest = (-log_odds).exp()  # the losers' mass relative to the winner's
     share = losers.softmax(1)
-    spread = best.values - (share * losers.masked_fill(share == 0, 0.0)).sum(1)
+    spread = winner - (share * losers.masked_fill(share == 0, 0.0)).sum(1)
     entropy = rest.log1p() + rest / (1 + rest) * spread
-    return torch.where(rest < 1e-6, log_odds - spread.log1p(), -entropy.clamp_min(1e-30).log())
+    return label, torch.where(rest < 1e-6, log_odds - spread.log1p(), -entropy.clamp_min(1e-30).log())
+
+
+def _log_sum(logits: Logits, moderate: bool) -> Float[Tensor, " n"]:
+    return logits.exp_().sum(1).log_() if moderate else logits.logsumexp(1)

@@ -23,62 +23,13 @@ class Selected:
     """What stands for the candidate: an index into the stream, or the draw itself."""
 
 
-class Best:
-    """Keep the ``keep`` smallest keys of every class; a tie goes to the earlier candidate, or to the later.
-
-    Candidates are sorted in only when they pile up, so an update costs little more than its append. ``limit[k]`` is
-    the key that a candidate of class ``k`` must not exceed to be of any interest.
-    """
-
-    def __init__(self, classes: int, keep: int, *, later: bool = False, device: torch.device | None = None) -> None:
-        self.classes, self.keep, self._later = classes, keep, later
-        self.limit: Float[Tensor, " C"] = torch.full((classes,), torch.inf, device=device)
-        self._parts: list[tuple[Tensor, ...]] = []
-        self._kept = self._waiting = self._seen = 0
-
-    def update(self, labels: Int[Tensor, " n"], keys: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Best:
-        """Take in candidates that come after all earlier ones in the stream."""
-        near = torch.nonzero(keys <= self.limit[labels]).flatten()
-        if near.numel():
-            self._parts.append((labels[near], keys[near], items[near], near + self._seen))
-            self._seen += keys.numel()
-            self._waiting += self._parts[-1][0].numel()
-            if self._waiting > max(4096, self._kept // 2):
-                self._settle()
-        return self
-
-    def _settle(self) -> None:
-        """Sort what waits in with what was kept, and tighten the limits."""
-        if not self._waiting:
-            return
-        labels, keys, items, arrival = (torch.cat(column) for column in zip(*self._parts, strict=True))
-        order = arrival.argsort(descending=self._later)
-        for column in (keys, labels):
-            order = order[column[order].argsort(stable=True)]
-        labels, keys, items, arrival = labels[order], keys[order], items[order], arrival[order]
-        sizes = torch.bincount(labels, minlength=self.classes)
-        starts = sizes.cumsum(0) - sizes
-        rank = torch.arange(labels.numel(), device=labels.device) - starts[labels]
-        full = sizes >= self.keep
-        self.limit[full] = keys[starts[full] + self.keep - 1]
-        good = rank < self.keep
-        self._parts = [(labels[good], keys[good], items[good], arrival[good])]
-        self._kept, self._waiting = int(good.sum()), 0
-
-    @property
-    def result(self) -> tuple[Tensor, Tensor, Tensor]:
-        """Labels, keys and items of the kept candidates, by class, smallest key first."""
-        self._settle()
-        labels, keys, items, _ = self._parts[0]
-        return labels, keys, items
-
-
 class Extremes:
     """Keep the ``top`` highest and the ``bottom`` lowest scores of every class of a stream.
 
     Memory is O(C · (top + bottom)) however long the stream is, and any split of the stream into updates gives the
     same result. Of equal scores the earlier counts as the lower, so that the two sides never share a candidate as
-    long as a class has ``top + bottom`` of them.
+    long as a class has ``top + bottom`` of them. Candidates are sorted in only when they pile up, so an update costs
+    little more than its append.
 
     >>> extremes = Extremes(2, top=1, bottom=1)
     >>> labels, scores = torch.tensor([0, 0, 0, 1]), torch.tensor([0.2, 0.9, 0.5, 0.1])
@@ -87,41 +38,70 @@ class Extremes:
     """
 
     def __init__(self, classes: int, *, top: int, bottom: int, device: torch.device | None = None) -> None:
-        self._top = Best(classes, top, later=True, device=device)
-        self._bottom = Best(classes, bottom, device=device)
+        self._most, self._least = top, bottom
+        self._classes = torch.arange(classes, device=device)
+        self.high: Float[Tensor, " C"] = torch.full((classes,), -torch.inf, device=device)
+        """Per class, the score below which a candidate cannot be among the highest."""
+        self.low: Float[Tensor, " C"] = torch.full((classes,), torch.inf, device=device)
+        """Per class, the score above which a candidate cannot be among the lowest."""
+        self._parts: list[tuple[Tensor, Tensor, Tensor]] = []
+        self._kept = self._waiting = 0
 
     def update(
         self, labels: Int[Tensor, " n"], scores: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]
     ) -> Extremes:
         """Take in candidates that come after all earlier ones in the stream."""
-        self._top.update(labels, -scores, items)
-        self._bottom.update(labels, scores, items)
+        self._parts.append((labels, scores, items))
+        self._waiting += labels.numel()
+        if self._waiting > max(4096, self._kept // 2):
+            self._settle()
         return self
+
+    def _settle(self) -> None:
+        """Sort what waits in with what was kept, class by class in ascending order, and tighten the limits."""
+        if not self._waiting:
+            return
+        labels, scores, items = (torch.cat(column) for column in zip(*self._parts, strict=True))
+        order = scores.argsort(stable=True)  # of equal scores the kept ones, which came earlier, stay in front
+        order = order[labels[order].argsort(stable=True)]
+        labels, scores = labels[order], scores[order]
+        starts, ends = self._segments(labels)
+        first, last = starts + self._least - 1, ends - self._most
+        self.low = torch.where(first < ends, scores[first.clamp_max(labels.numel() - 1)], torch.inf)
+        self.high = torch.where(last >= starts, scores[last.clamp_min(0)], -torch.inf)
+        place = torch.arange(labels.numel(), device=labels.device)
+        near = torch.nonzero((place <= first[labels]) | (place >= last[labels])).flatten()
+        self._parts = [(labels[near], scores[near], items[order[near]])]
+        self._kept, self._waiting = near.numel(), 0
+
+    def _segments(self, labels: Int[Tensor, " n"]) -> tuple[Int[Tensor, " C"], Int[Tensor, " C"]]:
+        """Return where each class starts and ends among sorted labels."""
+        ends = torch.searchsorted(labels, self._classes, right=True)
+        return torch.searchsorted(labels, self._classes), ends
 
     def shortlist(self, scores: Float[Tensor, " n"]) -> Int[Tensor, " kept"]:
         """Return which candidates of one class can be extreme among themselves, in order of arrival."""
         order = scores.argsort(stable=True)
-        kept: Tensor = torch.unique(torch.cat([order[: self._bottom.keep], order[-self._top.keep :]]))
+        kept: Tensor = torch.unique(torch.cat([order[: self._least], order[-self._most :]]))
         return kept
-
-    @property
-    def high(self) -> Float[Tensor, " C"]:
-        """Per class, the score below which a candidate cannot be among the highest."""
-        return -self._top.limit
-
-    @property
-    def low(self) -> Float[Tensor, " C"]:
-        """Per class, the score above which a candidate cannot be among the lowest."""
-        return self._bottom.limit
 
     @property
     def top(self) -> Selected:
         """The highest scores of each class, highest first."""
-        labels, keys, items = self._top.result
-        return Selected(labels=labels, scores=-keys, items=items)
+        return self._side(self._most, backwards=True)
 
     @property
     def bottom(self) -> Selected:
         """The lowest scores of each class, lowest first."""
-        labels, keys, items = self._bottom.result
-        return Selected(labels=labels, scores=keys, items=items)
+        return self._side(self._least, backwards=False)
+
+    def _side(self, count: int, *, backwards: bool) -> Selected:
+        """Return up to ``count`` candidates of each class from one end."""
+        self._settle()
+        labels, scores, items = self._parts[0]
+        starts, ends = self._segments(labels)
+        place = torch.arange(labels.numel(), device=labels.device)
+        chosen = torch.nonzero(place < (starts + count)[labels]).flatten()
+        if backwards:
+            chosen = (starts + ends - 1)[labels[chosen]] - chosen
+        return Selected(labels=labels[chosen], scores=scores[chosen], items=items[chosen])

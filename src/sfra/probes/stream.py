@@ -15,11 +15,14 @@ from torch import Tensor
 from sfra.probes import codes
 from sfra.probes.pools import Chunk
 from sfra.probes.proposals import Proposal
-from sfra.probes.scores import Score, sureness
+from sfra.probes.scores import MODERATE, Score, judge
 from sfra.threads import cores
 
 Limits = Callable[[], tuple[Tensor, Tensor]]
 """Gives, per class, the scores beyond which a draw may be extreme (see ``Pools.limits``)."""
+
+STANDARD_DEVIATIONS = 12.0
+"""What no Gaussian logit is away from its bias: among 10^12 of them one is, with a probability of 4e-21."""
 
 
 @runtime_checkable
@@ -140,7 +143,12 @@ class CompiledStream:
 
 
 class TorchStream:
-    """The stream on any torch device. An item is the draw itself; chunks have one fixed length per device type."""
+    """The stream on any torch device. An item is the draw itself.
+
+    Logits are kept as ``[C, L]`` for a chunk of ``L`` draws: a reduction over classes then reads neighbouring draws
+    side by side, and the passes over the logits are what a GPU spends its time on. Each question to the device that
+    the host waits for counts as well, so a chunk asks one: how many draws are near.
+    """
 
     name = "torch"
 
@@ -154,35 +162,44 @@ class TorchStream:
         seed: int,
         device: torch.device,
     ) -> None:
-        self._weight, self._bias = weight.to(device).T.contiguous(), bias.to(device)
+        self._weight, self._bias = weight.to(device), bias[:, None].to(device)
+        self._biased = int(bias.any())  # a bias of zeros is not worth a pass over the logits
+        largest = STANDARD_DEVIATIONS * weight.norm(dim=1) + bias.abs()
+        self._moderate = proposal.isotropic and float(largest.max()) < MODERATE
         self._proposal, self._score, self._device = proposal, score, device
         self._draws = torch.Generator(device).manual_seed(seed)
         self._noise = torch.Generator(device).manual_seed(derived_seed(seed, 1))
+        narrow = torch.int16 if bias.numel() < 2**15 else torch.int32  # a sort takes a pass per byte
+        self._classes = torch.arange(bias.numel(), dtype=narrow, device=device)
         budget = 2**28 if device.type == "cuda" else 2**20
-        self._length = min(2**21, 1 << (budget // sum(weight.shape)).bit_length() - 1)
+        self._longest = min(2**20, 1 << (budget // sum(weight.shape)).bit_length() - 1)
 
     def chunks(self, limits: Limits) -> Iterator[Chunk]:
-        """Yield the stream in order."""
-        buffer = torch.empty(self._length, self._weight.shape[0], device=self._device)
+        """Yield the stream in order; the first chunks are short, for every draw is near until there are limits."""
+        classes, rank = self._weight.shape
+        draws = torch.empty(self._longest, rank, device=self._device)
+        logits = torch.empty(classes * self._longest, device=self._device)
+        length = min(2**16, self._longest)
         while True:
-            yield self._chunk(self._proposal.fill(buffer, self._draws), *limits())
+            chunk = self._proposal.fill(draws[:length], self._draws)
+            yield self._chunk(chunk, logits[: classes * length].view(classes, length), *limits())
+            length = min(8 * length, self._longest)
 
-    def _chunk(self, draws: Tensor, high: Tensor, low: Tensor) -> Chunk:
-        logits = torch.addmm(self._bias, draws, self._weight)
-        labels = logits.argmax(1)
-        scores = sureness(logits, self._score)
+    def _chunk(self, draws: Tensor, logits: Tensor, high: Tensor, low: Tensor) -> Chunk:
+        torch.addmm(self._bias, self._weight, draws.T, beta=self._biased, out=logits)
+        labels, scores = judge(logits.T, self._score, moderate=self._moderate)
+        by_class, order = labels.to(self._classes.dtype).sort(stable=True)
+        starts, ends = (torch.searchsorted(by_class, self._classes, right=right) for right in (False, True))
+        place = torch.empty_like(order)
+        place[order] = torch.arange(order.numel(), device=self._device)
         near = torch.nonzero((scores >= high[labels]) | (scores <= low[labels])).flatten()
-        counts = torch.bincount(labels, minlength=self._bias.numel())
-        order = labels.argsort(stable=True)
-        ranks = torch.empty_like(labels)
-        starts = counts.cumsum(0) - counts
-        ranks[order] = torch.arange(labels.numel(), device=labels.device) - starts[labels[order]]
+        labels = labels[near]
         return Chunk(
-            draws=labels.numel(),
-            counts=counts,
-            labels=labels[near],
+            draws=order.numel(),
+            counts=ends - starts,
+            labels=labels,
             scores=scores[near],
-            ranks=ranks[near],
+            ranks=place[near] - starts[labels],
             items=draws[near],
         )
 
