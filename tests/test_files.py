@@ -86,6 +86,13 @@ def test_garbage_is_refused(suffix: str, content: bytes, tmp_path: Path) -> None
     assert "cannot be read" in refusal(path)
 
 
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_an_empty_file_is_called_so(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"a{suffix}").touch()
+    with pytest.raises(InputError, match=rf"a\{suffix} cannot be read\n  expected: .*\n  got: +an empty file\n  do: "):
+        read_arrays(tmp_path / f"a{suffix}")
+
+
 def test_a_damaged_byte_inside_a_compressed_archive_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez_compressed(path, weight=np.random.default_rng(0).standard_normal((40, 40)))

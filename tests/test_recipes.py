@@ -136,8 +136,19 @@ def test_a_recipe_is_read_from_a_file_with_lists_as_tuples(tmp_path: Path) -> No
             GOOD + "[preprocess]\nsize = [8]",
             r"\[preprocess\]: size is of the wrong kind\n  expected: a list of 2 numbers",
         ),
-        (GOOD.replace("= 2", "= " + "9" * 5000), r"mine\.toml is not a TOML file\n  got: +a number in it is too large"),
-        (GOOD.replace("0.1", "9" * 400), r"mine\.toml is not a TOML file\n  got: +a number in it is too large"),
+        (
+            GOOD.replace("= 2", "= " + "9" * 5000),
+            r"mine\.toml cannot be used\n  expected: a recipe\n  got: +a number in it is too large: that of line 5; ",
+        ),
+        (
+            GOOD.replace("0.1", "9" * 400),
+            r"cannot be used\n  expected: a recipe\n  got: +a number in it is too large: training\.learning_rate; ",
+        ),
+        (GOOD + "#" * 2**15, r"mine\.toml cannot be used\n  expected: a recipe\n  got: +it has 32,[0-9]+ characters"),
+        (
+            GOOD + "x = " + "[" * 9000,
+            r"mine\.toml cannot be used\n  expected: a recipe\n  got: +it is nested too deeply",
+        ),
         (GOOD + "[augment]\ncrop = 99999999999", r"\[augment\]: images cannot be shifted by that\n  expected: at most"),
         (GOOD + "[augment]\ncrop = -1", r"mine\.toml \[augment\]: images cannot be shifted by that\n  expected: "),
         (

@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sfra.errors import InputError
+from sfra.errors import InputError, counted
 from sfra.types import Labels
 
 CHUNK_BYTES = 256 * 2**20
@@ -53,9 +53,23 @@ class TensorData:
         if len(self.images) != len(self.labels):
             raise InputError("images and labels disagree", expected=f"{len(self.images)} labels", got=len(self.labels))
 
+    def __repr__(self) -> str:
+        """Say how many and how large they are, without their values."""
+        size = f"{counted(len(self.labels), 'sample', 'samples')} of {list(self.images.shape[1:])}"
+        return f"TensorData({size}{label_span(self.labels)})"
+
     def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
         """Read the images at these positions."""
         return self.images[index]
+
+
+def label_span(labels: Tensor) -> str:
+    """Write the range of labels for a representation, after a comma; nothing for none.
+
+    >>> label_span(torch.tensor([4, 0, 2]))
+    ', labels 0 to 4'
+    """
+    return f", labels {int(labels.min())} to {int(labels.max())}" if len(labels) else ""
 
 
 def shuffled(

@@ -21,12 +21,16 @@ from sfra.errors import InputError, UnsafeFileError
 SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 2**28, 200
 """A file that grows to more than so many bytes and so many times its size is no file of features or weights."""
 
+EMPTY = "an empty file"
+
 
 def read_arrays(source: Path) -> dict[str, Tensor]:
     """Read every array of numbers in a ``.safetensors`` or ``.npz`` file without unpickling anything."""
     if not source.is_file():
         raise InputError("there is no such file", got=source, do="check the path")
     try:
+        if source.suffix in (".safetensors", ".npz") and source.stat().st_size == 0:
+            raise EOFError(EMPTY)  # noqa: TRY301
         if source.suffix == ".safetensors":
             return parse_safetensors(source.read_bytes())
         if source.suffix == ".npz":
@@ -50,6 +54,8 @@ def _reason(problem: Exception) -> str:
     """Say what a parser ran into; numpy's own words for a pickle tell how to open it all the same."""
     if "allow_pickle" in str(problem):
         return "pickled objects, which could run code"
+    if str(problem) == EMPTY:
+        return EMPTY
     return f"{type(problem).__name__}: {problem}"
 
 

@@ -29,6 +29,10 @@ class Made:
     facts: dict[str, Any]
     """Values of JSON: settings, seeds, accuracies on the validation split, history, seconds."""
 
+    def __repr__(self) -> str:
+        """Say what was made; the facts have all of it."""
+        return f"Made({self.facts.get('kind')!r}, {self.checkpoint!r})"
+
     def save(self, folder: Path) -> Path:
         """Write a model directory that ``sfra audit`` and transformers can load."""
         made = self.checkpoint

@@ -18,7 +18,7 @@ from torch import nn
 from sfra import backbones, unlearn
 from sfra.backbones.checkpoint import Checkpoint
 from sfra.data.augment import Augment
-from sfra.errors import NotFiniteError
+from sfra.errors import InputError, NotFiniteError
 from sfra.forward import bring_home
 from sfra.made import Made, Tell, common_facts, noting, silent
 from sfra.naming import check_order
@@ -136,6 +136,7 @@ def unlearn_model(
     """
     began, tell = time.perf_counter(), progress or silent
     usable_device(device)
+    _check_range(forget, original.classes)
     algorithm = _algorithm(method, original, recipe, settings)
     tell("loading data", 0, 1)
     augment = _augment(recipe) if recipe is not None else None
@@ -202,6 +203,16 @@ def _algorithm(
         chosen |= recipe.methods.get(method, {})
     made: unlearn.UnlearningMethod = kind(**check_group(method, {**chosen, **settings}, kind))
     return made
+
+
+def _check_range(forget: Sequence[int], classes: int) -> None:
+    outside = [label for label in forget if not 0 <= label < classes]
+    if outside:
+        raise InputError(
+            "the forget class is out of range",
+            expected=f"an index from 0 to {classes - 1}",
+            got=", ".join(map(str, outside)),
+        )
 
 
 def _check_finite(model: nn.Module, method: str) -> None:

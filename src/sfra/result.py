@@ -11,6 +11,7 @@ from sfra.errors import InputError
 from sfra.files import to_bytes, write_together
 from sfra.findings import Finding
 from sfra.head import Head
+from sfra.json_text import parse_json
 from sfra.verdict import VERDICTS
 
 SCHEMA = "sfra.audit/1"
@@ -148,14 +149,13 @@ def read_result(file: Path) -> dict[str, Any]:
     if not file.is_file():
         raise InputError(f"{file} cannot be read", expected="an audit.json that sfra wrote", got="no such file")
     try:
-        found = json.loads(file.read_text(encoding="utf-8"), parse_constant=_refuse_constant)
-    except (OSError, ValueError, RecursionError) as problem:  # also text that is not UTF-8
-        raise InputError(f"{file} cannot be read", expected="JSON in UTF-8", got=problem) from None
+        found = parse_json(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:  # also text that is not UTF-8
+        do = "it may be truncated or changed by hand: copy it again, or repeat the audit"
+        raise InputError(
+            f"{file} cannot be read", expected="an audit.json that sfra wrote, in UTF-8", got=problem, do=do
+        ) from None
     if not isinstance(found, dict) or found.get("schema") != SCHEMA:
         got = found.get("schema") if isinstance(found, dict) else type(found).__name__
         raise InputError(f"{file} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(got)[:80])
     return found
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number that JSON knows")

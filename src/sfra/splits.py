@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import nn
@@ -27,7 +27,7 @@ class Splits:
     """As they are, with every class; None where the data set has no such split."""
     classes: int
     """Number of classes of the data set, whatever was left out."""
-    class_names: tuple[str, ...] | None
+    class_names: tuple[str, ...] | None = field(repr=False)
     """Their names, where known."""
 
     def measure(

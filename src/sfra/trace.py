@@ -9,7 +9,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sfra.errors import InputError
+from sfra.errors import InputError, counted
 from sfra.metrics import TOLERANCE, relearning_curve
 from sfra.types import Curve
 
@@ -51,6 +51,14 @@ class Trace:
                 got=f"{self.forget_count} samples, all of forget classes",
                 do="evaluate on data that holds retain classes too",
             )
+
+    def __repr__(self) -> str:
+        """Show the accuracies and the score of the first and the last epoch; :meth:`to_dict` has all of them."""
+        counts = {"retain": self.retain_count, "forget": self.forget_count}
+        moves = [f"{name} {ends(getattr(self, name), '.1%')} of {count:,}" for name, count in counts.items()]
+        epochs = counted(len(self.hits) - 1, "epoch", "epochs")
+        parts = [epochs, *moves, f"rs {ends(self.rs, '.3f')}", f"forget_classes={self.forget_classes}"]
+        return f"Trace({', '.join(parts)})"
 
     @property
     def per_class(self) -> Float[Tensor, "epochs C"]:
@@ -101,6 +109,15 @@ class Trace:
 
     def _pooled(self, classes: Tensor) -> Curve:
         return self.hits[:, classes].sum(1).double() / self.counts[classes].sum()
+
+
+def ends(curve: Curve, form: str) -> str:
+    """Write the first and the last point of a curve.
+
+    >>> ends(torch.tensor([0.5, 0.7, 1.0]), ".1%")
+    '50.0% to 100.0%'
+    """
+    return f"{float(curve[0]):{form}} to {float(curve[-1]):{form}}" if len(curve) else "of no epoch"
 
 
 def select(trace: Trace, rule: str, validation: Trace | None = None) -> int:

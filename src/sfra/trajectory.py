@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sfra.errors import InputError, SfraError
+from sfra.errors import InputError, SfraError, counted
 from sfra.head import Head
 from sfra.types import Curve
 
@@ -30,6 +30,12 @@ class Trajectory:
     """Mean cross-entropy: entry 0 of the released head on all probes, entry e over the batches of epoch e."""
     kept: tuple[int, ...]
     """The epochs whose heads are there, ascending; 0 and the last always are."""
+
+    def __repr__(self) -> str:
+        """Say how long it is and how large its heads are, without their weights."""
+        heads = f"{counted(len(self.kept), 'head', 'heads')} of {' and '.join(head_size(self.weights))}"
+        loss = f"loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
+        return f"Trajectory({counted(self.epochs, 'epoch', 'epochs')}, {heads}, {loss})"
 
     @property
     def epochs(self) -> int:
@@ -52,6 +58,12 @@ class Trajectory:
     def to(self, device: torch.device | str) -> Trajectory:
         """Return the trajectory with its heads on another device."""
         return replace(self, weights=self.weights.to(device), biases=self.biases.to(device))
+
+
+def head_size(weights: Float[Tensor, "kept C d"]) -> tuple[str, str]:
+    """Write how many classes and features stacked heads have."""
+    _, classes, width = weights.shape
+    return counted(classes, "class", "classes"), counted(width, "feature", "features")
 
 
 def kept_epochs(epochs: int, record: Record) -> tuple[int, ...]:

@@ -88,8 +88,9 @@ def test_a_protocol_of_the_user_extends_one_by_name_or_by_file(tmp_path: Path) -
         ("name = 'a'\nextends = 'own.toml'", "extends itself"),
         ("name = ", "cannot be read"),
         ("name = " + "[" * 5_000, "nested too deeply"),
-        ("name = 'a'\nextends = 'digits'\nseeds = [" + "9" * 5000 + "]", "a number in it is too large"),
-        ("name = 'a'\nextends = 'digits'\naudit = {n = [{x = 9223372036854775808}]}", "a number in it is too large"),
+        ("name" + ".a" * 10_000 + " = 1", "nested too deeply"),
+        ("name = 'a'\nextends = 'digits'\nseeds = [" + "9" * 5000 + "]", "too large: that of line 3;"),
+        ("name = 'a'\nextends = 'digits'\naudit = {n = [{x = 9223372036854775808}]}", r"too large: audit\.n\.x;"),
         ("name = 'a'\n" + "#" * 2**15, "at most 32,768 are read"),
     ],
 )

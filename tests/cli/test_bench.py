@@ -290,7 +290,11 @@ def test_a_protocol_that_cannot_work_is_refused_at_once(own: Path, capfd: Captur
     ("options", "message"),
     [
         (("run", "digitz"), "digits-tiny"),
-        (("run", "lost.toml"), "the protocol lost.toml cannot be read"),
+        (("run", "digitz"), "do:       write digits, if you mean that"),
+        (("run", "nothing"), "do:       choose one of sfra list protocols"),
+        (("run", "lost.toml"), "there is no such file\n  got:      lost.toml\n  do:       check the path"),
+        (("run", "empty.toml"), "empty.toml is not a protocol\n  expected: name, dataset, backbone and forget\n"),
+        (("run", "half.toml"), "  got:      no dataset, backbone, forget\n"),
         (("run", "own.toml", "--only", "delete"), "the selection cannot be read"),
         (("run", "own.toml", "--only", "method=magic"), "expected: method of delete, masked, original, retrained"),
         (("run", "own.toml", "--only", "colour=red"), "a name of audit, backbone, dataset, forget, method, seed, what"),
@@ -307,6 +311,8 @@ def test_a_protocol_that_cannot_work_is_refused_at_once(own: Path, capfd: Captur
 def test_wrong_options_end_with_a_message_and_2_and_leave_nothing(
     own: Path, capfd: Capture, options: tuple[str, ...], message: str
 ) -> None:
+    (own / "empty.toml").write_text("")
+    (own / "half.toml").write_text("name = 'half'")
     ran = run(capfd, "bench", *options, "--store", "fresh")
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err
@@ -390,4 +396,10 @@ def test_an_archive_of_another_ending_or_none_at_all_is_refused(own: Path, capfd
     assert (told.code, "ending in .tar, .tar.gz, .tar.xz" in told.err) == (2, True)
     told = run(capfd, "bench", "unpack", "none.tar.gz")
     assert (told.code, "there is no such archive" in told.err) == (2, True)
+    told = run(capfd, "bench", "unpack", "own.toml")
+    assert told.code == 2
+    assert told.err == (
+        "error: own.toml cannot be read\n  expected: an archive of results\n"
+        "  got:      ReadError: file could not be opened successfully\n  do:       pass a file of sfra bench pack\n"
+    )
     assert not (own / "sfra-bench").exists()

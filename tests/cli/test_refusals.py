@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import pickle
+import warnings
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 
 from cli_toys import BIAS, FEATURES, LABELS, SMALL, WEIGHT, Files, run, write_features, write_head
 from sfra.head import Head
@@ -159,6 +161,18 @@ REFUSED = {
 def test_what_cannot_be_audited_is_refused_with_a_message(files: Files, capfd: Capture, case: str) -> None:
     make, message = REFUSED[case]
     refused(files, capfd, make(files), message)
+
+
+def test_pillow_does_not_warn_of_what_we_refuse(files: Files, capfd: Capture) -> None:
+    Path("images/a").mkdir(parents=True)
+    Image.new("1", (10_000, 10_000)).save("images/a/1.png")
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        ran = run(capfd, "audit", files.state_dict, "--arch", "small-mlp", "--forget", 3, "--data", "images")
+        warnings.warn("shown as before", UserWarning, stacklevel=1)
+    assert ran.code == 2
+    assert "1.png is too large\n  expected: at most 67,108,864 pixels\n  got:      10,000 x 10,000" in ran.err
+    assert [str(each.message) for each in seen] == ["shown as before"]
 
 
 def refused(files: Files, capfd: Capture, arguments: Arguments, message: str) -> None:

@@ -85,10 +85,11 @@ def test_figures_are_written_next_to_it_and_told_as_json(files: Files, capfd: Ca
         (["results", "--store", "x"], "--store is of no use without --bench"),
         (["results", "--format", "pdf"], "--format is of no use without --figures"),
         (["results", "--figures", "f", "--format", "gif"], "expected: svg, pdf, png"),
+        (["results", "--figures", "results/head.npz"], "expected: --figures with a folder, existing or not"),
         (["results", "--out", "report.pdf"], "a file that ends in .html"),
         (["results", "--out", "folder.html"], "a file or nothing at"),
         (["nowhere"], "there is no audit to report"),
-        (["results/head.npz"], "cannot be read"),
+        (["results/head.npz"], "head.npz cannot be read\n  expected: an audit.json that sfra wrote, in UTF-8"),
         (["--bench", "digits", "--store", "nowhere"], "nowhere"),
     ],
 )

@@ -14,6 +14,7 @@ from sfra.backbones import build
 from sfra.backbones.checkpoint import load_model, save_model
 from sfra.cli.unlearn import parse_settings
 from sfra.errors import InputError
+from sfra.release import Preprocess
 
 Capture = pytest.CaptureFixture[str]
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -107,8 +108,12 @@ def test_a_method_of_ones_own_goes_by_its_address(original: Path, capfd: Capture
         (("--forget", "7", "--method", "forgetting"), "there is no such unlearning method"),
         (("--forget", "7", "--method", "bad-teachr"), "do:       write bad-teacher, if you mean that"),
         (("--forget", "ten"), "there is no class named 'ten'"),
-        (("--forget", "12"), "a forget class"),
+        (("--forget", "12"), "the forget class is out of range\n  expected: an index from 0 to 9\n  got:      12"),
+        (("--forget", "7,-1"), "the forget class is out of range\n  expected: an index from 0 to 9\n  got:      -1"),
         (("--forget", ""), "a forget class is empty"),
+        (("--forget", "7", "--set", "momentum=" + "9" * 5000), "a setting cannot be read"),
+        (("--forget", "7", "--set", "learning_rate=" + "9" * 400), "learning_rate is too large\n"),
+        (("--forget", "7", "--set", "batch_size=1" + "0" * 30), "batch_size is too large\n"),
         (("--forget", "7", "--out", "original"), "the original would be replaced"),
         (("--forget", "7", "--data", "nothing"), "there is no such data set"),
     ],
@@ -123,10 +128,55 @@ def test_what_the_user_can_fix_ends_with_a_message_and_2(
     assert not Path("m").exists()
 
 
+def contents(folder: Path) -> dict[str, bytes]:
+    """All files of a folder, hidden ones too."""
+    return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+@pytest.mark.parametrize("before", ["nothing", "an earlier model"])
+@pytest.mark.parametrize("moment", ["sfra.cli.progress.Lines.__call__", "sfra.backbones.checkpoint.processor_config"])
+def test_an_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
+    original: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, before: str, moment: str
+) -> None:
+    if before != "nothing":
+        save_model("m", build("small-mlp", classes=10, seed=1), backbone="small-mlp", classes=10)
+    save_model(
+        "original",
+        load_model("original").model,
+        backbone="small-mlp",
+        classes=10,
+        preprocess=Preprocess(size=(8, 8), mean=(0.5,), std=(0.5,)),
+    )
+    kept = contents(Path())
+
+    def interrupt(*told: object, **options: object) -> None:
+        if told[1:3] in (("unlearning", 1), ()) or options:
+            raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(moment, interrupt)
+        code, out, err = unlearn(capfd, "--forget", 7)
+    assert (code, out) == (130, "")
+    assert err.endswith("stopped: nothing was written to m; give the same command again\ninterrupted\n")
+    assert contents(Path()) == kept
+    assert unlearn(capfd, "--forget", 7)[0] == 0
+    assert load_model("m").notes["kind"] == "unlearned"
+    assert {path.name for path in Path().iterdir()} == {"m", "original"}
+
+
 def test_a_model_that_is_not_there_is_said_to_be_missing(files: Files, capfd: Capture) -> None:
     code, _, err = unlearn(capfd, "--forget", 7)
     assert code == 2
     assert "there is no such directory" in err
+
+
+def test_a_file_is_no_model_directory(files: Files, capfd: Capture) -> None:
+    ran = run(capfd, "unlearn", files.state_dict, "--data", "digits", "--method", "delete", "--forget", 7, "--out", "m")
+    assert ran.code == 2
+    assert (
+        "weights.pt is not a model directory\n  expected: a folder with config.json and model.safetensors\n" in ran.err
+    )
+    assert "  got:      a file\n  do:       make one with sfra train, or save_pretrained of transformers" in ran.err
 
 
 def test_settings_are_read_as_numbers_truth_lists_or_text() -> None:

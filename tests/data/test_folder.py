@@ -13,6 +13,7 @@ from PIL import Image
 
 from sfra.data import ImageSet, Split, load_data, sets
 from sfra.data import folder as folders
+from sfra.data.decode import head_of
 from sfra.errors import InputError
 from sfra.release import Preprocess
 
@@ -159,7 +160,9 @@ def test_the_protection_against_decompression_bombs_is_on(tmp_path: Path, monkey
     paint(tmp_path / "a" / "2.png", size=(100, 100))
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
     batches = load(tmp_path).batches(2)
-    with pytest.raises(InputError, match=r"2\.png cannot be decoded(\n.*)*DecompressionBombError"):
+    with pytest.raises(
+        InputError, match=r"2\.png is too large\n  expected: at most .*\n  got: .*\(10000 pixels\) exceeds limit"
+    ):
         next(batches)
 
 
@@ -174,6 +177,13 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: P
         InputError, match=r"1\.png is too large\n  expected: at most 67,108,864.*\n  got:      9,000 x 9,"
     ):
         list(load(tmp_path).batches(2))
+
+
+@pytest.mark.parametrize("side", [10_000, 20_000])
+def test_what_pillow_warns_of_or_refuses_is_too_large_in_our_words(tmp_path: Path, side: int) -> None:
+    Image.new("1", (side, side)).save(tmp_path / "1.png")
+    with pytest.raises(InputError, match=r"1\.png is too large\n  expected: at most 67,108,864 pixels\n"):
+        head_of(tmp_path / "1.png")
 
 
 def test_large_images_come_fewer_at_a_time_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -38,6 +38,20 @@ def test_an_unknown_name_is_answered_with_what_is_known(spec: str | Path, tmp_pa
     assert lines[2] == f"  got:      {spec}"
 
 
+def test_a_file_of_another_kind_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "labels.csv").write_text("1,2")
+    with pytest.raises(InputError, match=r"labels\.csv is not data that can be read\n  expected: one of .*\n.*\.csv$"):
+        load_data(tmp_path / "labels.csv")
+
+
+def test_a_head_in_the_place_of_data_is_told_apart(tmp_path: Path) -> None:
+    np.savez(tmp_path / "head.npz", weight=np.ones((3, 2)), bias=np.ones(3))
+    with pytest.raises(
+        InputError, match=r"not a data file\n.*\n  got: +bias, weight\n  do: +it holds a head: pass it as"
+    ):
+        load_data(tmp_path / "head.npz")
+
+
 def test_a_missing_file_is_named() -> None:
     with pytest.raises(InputError, match=r"there is no such file\n  got:      nowhere\.npz"):
         load_data("nowhere.npz")
@@ -50,7 +64,9 @@ def test_a_ready_set_is_returned_as_it_is() -> None:
 
 
 def test_a_single_set_is_never_handed_out_as_training_data() -> None:
-    with pytest.raises(InputError, match="the given features has no train split"):
+    with pytest.raises(
+        InputError, match=r"the given features has no train split\n(.*\n)+  do: +put .* train and valid"
+    ):
         load_data(PAIR, split="train")
     with pytest.raises(InputError, match="the given features has no validation split"):
         load_data(load_data(PAIR), split="validation")

@@ -221,6 +221,14 @@ def test_a_table_that_would_fill_the_memory_is_not_read(tmp_path: Path, monkeypa
         load(tmp_path)
 
 
+def test_labels_that_are_no_text_are_refused_with_a_message(tmp_path: Path) -> None:
+    offsets, letters = np.arange(13, dtype=np.int32).tobytes(), b"abc\xff" * 3
+    labels = pa.Array.from_buffers(pa.string(), 12, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    pq.write_table(pa.table({"image": ENCODED, "label": labels}), tmp_path / "test.parquet")
+    with pytest.raises(InputError, match=r"test\.parquet cannot be read\n  expected: a complete table\n.*Unicode"):
+        load(tmp_path)
+
+
 def test_saved_data_sets_are_read(tmp_path: Path) -> None:
     table = table_of({"image": ENCODED}, {"label": LABELS.tolist()}, {"label": NAMES})
     save_to_disk(tmp_path / "one", table)

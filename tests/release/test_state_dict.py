@@ -268,6 +268,12 @@ def test_what_torch_did_not_write_is_refused(tmp_path: Path, content: bytes) -> 
         load(tmp_path / "bad.pt", arch=ARCH)
 
 
+def test_an_empty_file_is_called_so(tmp_path: Path) -> None:
+    (tmp_path / "none.pt").touch()
+    with pytest.raises(InputError, match=r"none\.pt cannot be read\n  expected: .*\n  got: +an empty file\n  do: "):
+        load(tmp_path / "none.pt", arch="small-mlp")
+
+
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.99])
 def test_a_truncated_file_is_refused(model: nn.Module, tmp_path: Path, suffix: str, share: float) -> None:

@@ -53,6 +53,11 @@ class Checkpoint:
     notes: dict[str, object] = field(default_factory=dict)
     """Whatever its maker wrote down: values of JSON."""
 
+    def __repr__(self) -> str:
+        """Say what it is and how large, without the network and its notes."""
+        weights = sum(weight.numel() for weight in self.model.parameters())
+        return f"Checkpoint({self.backbone!r}, {self.classes:,} classes, {weights:,} weights)"
+
 
 def save_model(
     folder: str | Path,
@@ -104,6 +109,13 @@ def load_model(folder: str | Path) -> Checkpoint:
     Only configuration and safetensors are read; the plain backbones do not need transformers.
     """
     directory = written_out(folder)
+    if directory.is_file():
+        raise InputError(
+            f"{directory.name} is not a model directory",
+            expected="a folder with config.json and model.safetensors",
+            got="a file",
+            do="make one with sfra train, or save_pretrained of transformers",
+        )
     if not directory.is_dir():
         raise InputError("there is no such directory", expected="a model directory", got=folder, do="check the path")
     config, about = check_config(directory), _about(directory)

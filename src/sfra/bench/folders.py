@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.locks import StoreError
+from sfra.json_text import parse_json
 
 _NOT_OURS = {
     errno.ENOSPC: "the disk is full",
@@ -69,14 +70,10 @@ def write_json(target: Path, value: object, *, by_way_of: Path) -> None:
 def read_json(path: Path) -> dict[str, Any] | None:
     """Read a JSON object; None when the file is absent, cut off or something else."""
     try:
-        value = json.loads(path.read_bytes(), parse_constant=_refuse_constant)
-    except (OSError, ValueError, RecursionError):
+        value = parse_json(path.read_bytes())
+    except (OSError, ValueError):
         return None
     return value if isinstance(value, dict) else None
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number that JSON knows")
 
 
 def sizes(folder: Path) -> dict[str, int]:

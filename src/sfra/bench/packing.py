@@ -16,7 +16,8 @@ import os
 import re
 import tarfile
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Mapping, Sequence
+from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,12 @@ def unpack(file: str | Path, store: Store) -> int:
             remove(draft)
 
 
+def check_archive(file: str | Path) -> None:
+    """Refuse a file that is no archive, before a store is made for what is in it."""
+    with closing(_members(Path(file))) as members:
+        next(members, None)
+
+
 def read_facts(file: str | Path) -> list[dict[str, Any]]:
     """Read what an archive knows of cells that it does not hold."""
     for name, content in _members(Path(file)):
@@ -137,7 +144,7 @@ def _whole(folder: Path, kind: str, key: str) -> Record:
     return record
 
 
-def _members(file: Path) -> Iterator[tuple[str, bytes]]:
+def _members(file: Path) -> Generator[tuple[str, bytes], None, None]:
     """Yield the files of an archive, refusing every other kind of entry and every name that leads elsewhere."""
     try:
         with tarfile.open(file) as archive:
@@ -155,7 +162,8 @@ def _members(file: Path) -> Iterator[tuple[str, bytes]]:
         raise InputError(
             f"{file} cannot be read",
             expected="an archive of results",
-            got=f"{type(problem).__name__}: {problem}",
+            got=f"{type(problem).__name__}: {problem}".partition("\n")[0].rstrip(":"),
+            do="pass a file of sfra bench pack",
         ) from None
 
 

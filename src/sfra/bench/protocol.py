@@ -16,7 +16,7 @@ from sfra.bench.extras import Ablation as Ablation
 from sfra.bench.extras import Diagnosed as Diagnosed
 from sfra.bench.extras import in_order
 from sfra.bench.shapes import check_shapes
-from sfra.errors import InputError
+from sfra.errors import InputError, meant
 from sfra.toml import parse_toml
 
 PUBLISHED = (
@@ -36,6 +36,9 @@ PUBLISHED = (
 
 CONTROLS = ("masked",)
 """Models that the audit itself is checked with: the original with its forget output switched off."""
+
+REQUIRED = ("name", "dataset", "backbone", "forget")
+"""What every protocol says, by itself or by what it extends."""
 
 DEEPEST = 16
 """Protocols in a row, each of which extends the next."""
@@ -173,7 +176,10 @@ def _read(source: str | Path) -> dict[str, Any]:
                 "there is no such protocol",
                 expected=f"{', '.join(protocol_names())}, or the path of a .toml file",
                 got=source,
+                do=meant(source, protocol_names()) or "choose one of sfra list protocols",
             )
+    if not path.is_file():
+        raise InputError("there is no such file", got=source, do="check the path")
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:
@@ -182,6 +188,11 @@ def _read(source: str | Path) -> dict[str, Any]:
 
 def _protocol(content: Mapping[str, Any], source: str) -> Protocol:
     check_shapes(content, source)
+    missing = [name for name in REQUIRED if name not in content]
+    if missing:
+        raise InputError(
+            f"{source} is not a protocol", expected="name, dataset, backbone and forget", got=f"no {', '.join(missing)}"
+        )
     given = {name: value for name, value in content.items() if name != "ablation"}
     if "diagnostics" in given:
         table = given["diagnostics"]
@@ -189,15 +200,10 @@ def _protocol(content: Mapping[str, Any], source: str) -> Protocol:
     for name in ("pra", "linear_probe", "diagnostics"):
         if given.get(name) is False:
             given[name] = None
-    try:
-        return Protocol(
-            **{name: _frozen(value) for name, value in given.items()},
-            ablations=tuple(_ablation(one, source) for one in content.get("ablation", ())),
-        )
-    except TypeError as problem:
-        raise InputError(
-            f"{source} is not a protocol", expected="name, dataset, backbone and forget", got=problem
-        ) from None
+    return Protocol(
+        **{name: _frozen(value) for name, value in given.items()},
+        ablations=tuple(_ablation(one, source) for one in content.get("ablation", ())),
+    )
 
 
 def _ablation(content: Mapping[str, Any], source: str) -> Ablation:

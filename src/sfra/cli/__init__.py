@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from collections.abc import Sequence
 
 __all__ = ["main"]
@@ -23,7 +24,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(errors="replace")  # a terminal that has no Δ must not end an audit
     try:
-        app(args=None if arguments is None else [*arguments], prog_name="sfra")
+        with warnings.catch_warnings():
+            # Images of that size are refused, in one message: Pillow need not warn of them as well.
+            warnings.filterwarnings("ignore", message="Image size .* decompression bomb")
+            app(args=None if arguments is None else [*arguments], prog_name="sfra")
     except SystemExit as end:
         return end.code if isinstance(end.code, int) else 0
     except Exception as problem:

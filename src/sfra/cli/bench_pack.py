@@ -69,8 +69,10 @@ def unpack(file: Archive, store: Store = STORE, json: opt.Json = False, debug: o
     if not file.is_file():
         raise InputError("there is no such archive", expected="a file of sfra bench pack", got=file)
     from sfra.bench.grid import make_store
+    from sfra.bench.packing import check_archive
     from sfra.bench.packing import unpack as read
 
+    check_archive(file)
     new = read(file, make_store(store))
     if json:
         print_json(dump({"schema": "sfra.bench-unpack/1", "store": str(store), "new": new}))

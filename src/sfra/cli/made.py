@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json as json_format
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
+from sfra.cli.command import say
 from sfra.cli.output import check_folder, dump, print_json
 from sfra.cli.progress import duration
 from sfra.errors import InputError
@@ -90,10 +92,21 @@ def class_indices(given: Sequence[str], names: Sequence[str] | None) -> tuple[in
     return forget_classes(split_classes([*given]), names)
 
 
+@contextmanager
+def unwritten(out: Path) -> Iterator[None]:
+    """Say, when the work is stopped, that there is no half of a model: directories are written whole or not at all."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"stopped: nothing was written to {out}; give the same command again")
+        raise
+
+
 def deliver(made: Made, out: Path, *, json: bool, quiet: bool, following: Sequence[str]) -> None:
     """Write the model directory, then print the facts as JSON, or a summary with what to do next."""
     try:
-        made.save(out)
+        with unwritten(out):
+            made.save(out)
     except OSError as problem:
         raise InputError("the model could not be written", got=f"{out}: {problem}") from None
     if json:

@@ -17,13 +17,13 @@ WIDEST = 104
 """Columns beyond which lines of text become hard to follow."""
 
 
-def check_folder(out: Path | None, *names: str) -> None:
+def check_folder(out: Path | None, *names: str, option: str = "--out") -> None:
     """Refuse a folder that files of these names cannot be written to; creates nothing that stays."""
     if out is None:
         return
     for path in (out, *out.parents):
         if path.exists():
-            _check_existing(path, out)
+            _check_existing(path, out, option)
             break
     for name in names:
         if (out / name).exists() and not (out / name).is_file():
@@ -32,12 +32,12 @@ def check_folder(out: Path | None, *names: str) -> None:
             )
 
 
-def _check_existing(path: Path, out: Path) -> None:
+def _check_existing(path: Path, out: Path, option: str) -> None:
     """Refuse the nearest existing part of a path if it is no folder or takes no new file."""
     if not path.is_dir():
         raise InputError(
             "the results cannot be written there",
-            expected="--out with a folder, existing or not",
+            expected=f"{option} with a folder, existing or not",
             got=f"{path} is a file",
         )
     try:
@@ -46,7 +46,7 @@ def _check_existing(path: Path, out: Path) -> None:
     except OSError as problem:
         raise InputError(
             "the results cannot be written there",
-            expected="--out with a folder that you may write to",
+            expected=f"{option} with a folder that you may write to",
             got=f"{out}: {problem.strerror}",
         ) from None
 

@@ -103,7 +103,7 @@ def _check(
     if out.suffix.lower() not in SUFFIXES:
         raise InputError("the page needs another name", expected="--out with a file that ends in .html", got=out)
     check_folder(out.absolute().parent, out.name)
-    check_folder(figures)
+    check_folder(figures, option="--figures")
 
 
 def _of_audits(results: list[Path], date: str, figures: Path | None, format: str) -> tuple[str, Exported | None]:

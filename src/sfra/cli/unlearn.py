@@ -8,12 +8,24 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sfra.cli import options as opt
-from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, own_recipe, reference_beside
+from sfra.cli.made import (
+    check_place,
+    class_indices,
+    command,
+    deliver,
+    find_recipe,
+    own_recipe,
+    reference_beside,
+    unwritten,
+)
 from sfra.cli.progress import showing
 from sfra.errors import InputError
+from sfra.json_text import parse_json
 
 if TYPE_CHECKING:
     from sfra.make import Made
+
+EXPECTED = "--set NAME=VALUE, for example --set learning_rate=1e-3"
 
 
 def unlearn(
@@ -38,7 +50,7 @@ def unlearn(
     Example: sfra unlearn original/ --data digits --forget 7 --method delete --out unlearned/
     """
     settings = parse_settings(set_ or ())
-    with showing(quiet=quiet) as progress:
+    with unwritten(out), showing(quiet=quiet) as progress:
         from sfra.backbones.checkpoint import load_model
         from sfra.make import unlearn_model
 
@@ -86,16 +98,18 @@ def parse_settings(given: Sequence[str]) -> dict[str, Any]:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value) or name in settings:
             what = "a setting is given twice" if name in settings else "a setting cannot be read"
-            raise InputError(what, expected="--set NAME=VALUE, for example --set learning_rate=1e-3", got=text)
-        settings[name] = _value(value)
+            raise InputError(what, expected=EXPECTED, got=text)
+        settings[name] = _value(name, value)
     return settings
 
 
-def _value(text: str) -> Any:
+def _value(name: str, text: str) -> Any:
     try:
-        return json_format.loads(text)
+        return parse_json(text, constants=True)
     except json_format.JSONDecodeError:
         return text
+    except ValueError as problem:
+        raise InputError("a setting cannot be read", expected=EXPECTED, got=f"{name}: {problem}") from None
 
 
 def _check_apart(model: Path, out: Path) -> None:

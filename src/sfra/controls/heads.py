@@ -10,9 +10,11 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sfra.data.sets import FeatureSet
+from sfra.errors import counted
 from sfra.evaluate import evaluate
 from sfra.head import Head
 from sfra.trace import Trace
+from sfra.trajectory import head_size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -23,6 +25,10 @@ class Heads:
     """``W`` of each."""
     biases: Float[Tensor, "heads C"]
     """``b`` of each."""
+
+    def __repr__(self) -> str:
+        """Say how many and how large they are, without their weights."""
+        return f"Heads({counted(len(self.weights), 'head', 'heads')} of {' and '.join(head_size(self.weights))})"
 
 
 def measure_heads(heads: Sequence[Head], data: FeatureSet, forget: Sequence[int]) -> Trace:

@@ -19,7 +19,7 @@ CHANNELS = (1, 3)
 """Grey and colour: what tells the channel axis of uint8 images from height and width."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MemoryPixels(Pixels):
     """Images ``[n, c, h, w]`` in memory: uint8, or floats."""
 
@@ -27,6 +27,11 @@ class MemoryPixels(Pixels):
 
     def __len__(self) -> int:
         return len(self.images)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width."""
+        return tuple(self.images.shape[1:])
 
     def blocks(self, start: int, stop: int) -> list[Tensor]:
         """Return one stack: all images have one shape."""
@@ -50,6 +55,7 @@ def load_file(path: Path) -> FeatureSet | ImageSet:
             f"{path.name} is not a data file",
             expected="the arrays 'features' and 'labels', or 'images' and 'labels'",
             got=", ".join(sorted(arrays)[:8]) or "no arrays",
+            do="it holds a head: pass it as the model" if "weight" in arrays else None,
         )
     if found == ["features"]:
         return feature_set(arrays["features"], arrays["labels"], source=path.name)

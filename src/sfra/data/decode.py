@@ -122,6 +122,8 @@ def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
             return head, np.array(opaque.convert(mode))
     except InputError:
         raise
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as problem:
+        raise _too_large(source, str(problem).partition(", could be")[0]) from None
     except Exception as problem:  # decoders raise errors of many types on damaged files
         raise InputError(
             f"{_name(source)} cannot be decoded",
@@ -134,12 +136,16 @@ def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
 def _refuse_large(source: Source, head: HeadOf) -> None:
     """Refuse an image that a small file may declare, and that would fill the memory."""
     if head.height * head.width > LARGEST:
-        raise InputError(
-            f"{_name(source)} is too large",
-            expected=f"at most {LARGEST:,} pixels",
-            got=f"{head.height:,} x {head.width:,}",
-            do="make it smaller or leave it out",
-        )
+        raise _too_large(source, f"{head.height:,} x {head.width:,}")
+
+
+def _too_large(source: Source, got: str) -> InputError:
+    return InputError(
+        f"{_name(source)} is too large",
+        expected=f"at most {LARGEST:,} pixels",
+        got=got,
+        do="make it smaller or leave it out",
+    )
 
 
 def _name(source: Source) -> str:

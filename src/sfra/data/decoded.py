@@ -42,7 +42,7 @@ Sets = dict[str, ImageSet]
 _log = logging.getLogger(__name__)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class MappedPixels(Pixels):
     """Images of one size in one array, in memory or mapped from a file; a selection copies nothing."""
 
@@ -55,6 +55,11 @@ class MappedPixels(Pixels):
 
     def __len__(self) -> int:
         return len(self.images) if self.rows is None else len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width."""
+        return tuple(self.images.shape[1:])
 
     def blocks(self, start: int, stop: int) -> list[Tensor]:
         """Copy one stack."""

@@ -48,7 +48,7 @@ FOLDERS: dict[Split, tuple[str, ...]] = {
 """Names of the sub-folder that holds a split."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class FilePixels(Pixels):
     """Encoded images, decoded in threads, one batch at a time."""
 

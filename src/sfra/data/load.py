@@ -55,7 +55,7 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
             f"{loaded.source} has no {split} split",
             expected="a data set with splits: a named one, or a folder with train, validation and test",
             got="a single set",
-            do="load it with the default split to use all of it",
+            do="put its images into folders called train and validation, each with a sub-folder per class",
         )
     return loaded
 
@@ -91,10 +91,11 @@ def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
         return load_folder(path)
     if path is not None and path.suffix in FILES:
         return load_file(path)
+    other = path is not None and path.is_file()
     raise InputError(
-        "there is no such data set, file or folder",
+        f"{path} is not data that can be read" if other else "there is no such data set, file or folder",
         expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; a Parquet folder; "
         "the id of a data set on the Hugging Face hub; in Python also a pair (features, labels) or (images, labels)",
-        got=spec if path is not None else type(spec).__name__,
+        got=f"a file {path.name}" if path is not None and other else spec if path is not None else type(spec).__name__,
         do=meant(spec, datasets()) if isinstance(spec, str) else None,
     )

@@ -9,9 +9,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.batches import label_span
 from sfra.data.augment import Augment
 from sfra.data.sets import ImageSet, Transform
-from sfra.errors import InputError
+from sfra.errors import InputError, counted
 from sfra.types import Labels
 
 CHUNK = 4096
@@ -47,6 +48,11 @@ class ImageTensors:
             raise InputError("images and labels disagree", expected=f"{len(self.images)} labels", got=len(self.labels))
         if self.labels.device.type != "cpu":
             raise InputError("the labels are not on the CPU", got=self.labels.device, do="pass labels.cpu()")
+
+    def __repr__(self) -> str:
+        """Say how many and how large they are, without their pixels."""
+        size = f"{counted(len(self.images), 'image', 'images')} of {list(self.images.shape[1:])}"
+        return f"ImageTensors({size} on {self.images.device}{label_span(self.labels)})"
 
     def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
         """Read the images at these positions, augmented and prepared, as float32 on the device of the images."""

@@ -12,7 +12,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from sfra.errors import InputError
+from sfra.batches import label_span
+from sfra.errors import InputError, counted
 
 Transform = Callable[[Tensor], Tensor]
 """From images ``[n, c, h, w]`` in [0, 1] to what the encoder takes, each image by itself."""
@@ -34,6 +35,20 @@ class Pixels(ABC):
     @abstractmethod
     def blocks(self, start: int, stop: int) -> list[Tensor]:
         """Return images ``start`` to ``stop``, in order, as stacks ``[k, c, h, w]`` of equal shape."""
+
+    @property
+    def shape(self) -> tuple[int, ...] | None:
+        """Channels, height and width of every image; None where they differ, or an image would have to be opened."""
+        return None
+
+    def __repr__(self) -> str:
+        """Say how many and how large they are, without their values."""
+        return f"{type(self).__name__}({self.described()})"
+
+    def described(self) -> str:
+        """Write the number of images and, where known, their shape."""
+        size = "" if self.shape is None else f" of {list(self.shape)}"
+        return f"{counted(len(self), 'image', 'images')}{size}"
 
     def pieces(self, start: int, stop: int) -> Iterator[Tensor]:
         """Yield the same images as :meth:`blocks`; what is decoded for it comes in stacks that fit into memory."""
@@ -72,6 +87,12 @@ class FeatureSet:
                 do="extract the features again; if it is the model that yields them, it is damaged",
             )
 
+    def __repr__(self) -> str:
+        """Say what it is and how large, without its values."""
+        width = counted(self.features.shape[1], "feature", "features")
+        size = f"{counted(len(self), 'sample', 'samples')}, {width}"
+        return f"FeatureSet({self.source!r}: {size}{_classes(self)})"
+
     def __len__(self) -> int:
         return len(self.labels)
 
@@ -96,6 +117,10 @@ class ImageSet:
 
     def __post_init__(self) -> None:
         _check_labels(self.labels, len(self.pixels), self.class_names, self.source)
+
+    def __repr__(self) -> str:
+        """Say what it is and how large, without its values; no image is opened for it."""
+        return f"ImageSet({self.source!r}: {self.pixels.described()}{_classes(self)})"
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -167,6 +192,12 @@ def hash_arrays(*arrays: Tensor) -> str:
         for rows in array.split(1024):  # type: ignore[no-untyped-call]
             digest.update(rows.contiguous().numpy().data)
     return digest.hexdigest()
+
+
+def _classes(data: FeatureSet | ImageSet) -> str:
+    """Write how many classes are named, or else which labels there are."""
+    named = data.class_names
+    return label_span(data.labels) if named is None else f", {counted(len(named), 'class', 'classes')}"
 
 
 def _join(blocks: list[Tensor]) -> Tensor:

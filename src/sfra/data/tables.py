@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 import os
 import re
+import struct
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfra.data.ipc import decompressed_bytes
 from sfra.data.registry import Split
 from sfra.errors import InputError, MissingPackageError
 from sfra.files import refuse_growth
@@ -112,7 +114,7 @@ def read_column(file: Path, name: str) -> list[Any]:
             values += part.to_pylist()
             size += part.nbytes
             refuse_growth(file, size)
-    except (pa.ArrowException, OSError, KeyError) as problem:
+    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, struct.error) as problem:
         raise InputError(
             f"{file} cannot be read",
             expected="a complete table",
@@ -132,6 +134,9 @@ def _read(file: Path, name: str) -> Iterator[Any]:
             yield batch.column(name)
         return
     with pa.memory_map(str(file)) as source:
+        for message in pa.ipc.MessageReader.open_stream(source):
+            refuse_growth(file, decompressed_bytes(message))
+        source.seek(0)
         for batch in pa.ipc.open_stream(source):
             batch.validate(full=True)
             yield batch.column(name)
@@ -147,11 +152,14 @@ def _schema(file: Path) -> Any:
         ) from None
     try:
         if file.suffix == ".parquet":
-            return pq.ParquetFile(file).schema_arrow
-        with pa.memory_map(str(file)) as source:
-            return pa.ipc.open_stream(source).schema
-    except (pa.ArrowException, OSError) as problem:
+            schema = pq.ParquetFile(file).schema_arrow
+        else:
+            with pa.memory_map(str(file)) as source:
+                schema = pa.ipc.open_stream(source).schema
+        _decode_names(schema)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise InputError(f"{file} cannot be read", expected="a table", got=str(problem).partition("\n")[0]) from None
+    return schema
 
 
 def _declared(schema: Any, file: Path) -> dict[str, tuple[str, ...]]:
@@ -170,6 +178,15 @@ def _declared(schema: Any, file: Path) -> dict[str, tuple[str, ...]]:
         except (ValueError, AttributeError, TypeError, RecursionError):
             continue
     return found
+
+
+def _decode_names(fields: Iterable[Any]) -> None:
+    """Decode the names of columns and of their parts, which PyArrow does only when asked for them."""
+    import pyarrow as pa
+
+    for field in fields:
+        str(field.name)
+        _decode_names(field.type if pa.types.is_struct(field.type) else ())
 
 
 def _holds_images(kind: Any) -> bool:

@@ -9,8 +9,9 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError
+from sfra.errors import InputError, counted
 from sfra.metrics import mean_and_std, relearning_curve, rs_at_budget
+from sfra.trace import ends
 from sfra.types import Curve
 
 BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1)
@@ -36,6 +37,11 @@ class StoredCurves:
 
     retain: Curve
     forget: Curve
+
+    def __repr__(self) -> str:
+        """Show the accuracies of the first and the last epoch."""
+        moves = f"retain {ends(self.retain, '.1%')}, forget {ends(self.forget, '.1%')}"
+        return f"StoredCurves({counted(len(self.retain) - 1, 'epoch', 'epochs')}, {moves})"
 
     @classmethod
     def from_json(cls, entry: Mapping[str, Any]) -> StoredCurves:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
+from tomllib import TOMLDecodeError
 from typing import Any
 
 from sfra.errors import InputError, meant
@@ -110,8 +111,10 @@ def _shipped() -> list[Traversable]:
 def _read(file: Traversable) -> Recipe:
     try:
         content = parse_toml(file.read_text(encoding="utf-8"))
-    except ValueError as problem:
+    except (UnicodeDecodeError, TOMLDecodeError) as problem:
         raise InputError(f"{file.name} is not a TOML file", got=problem) from None
+    except ValueError as problem:
+        raise InputError(f"{file.name} cannot be used", expected="a recipe", got=problem) from None
     _check_shape(file.name, content)
     return Recipe(
         name=file.name.removesuffix(SUFFIX),

@@ -8,6 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sfra.errors import InputError
+from sfra.toml import is_large
 
 
 def check_group(where: str, values: Mapping[str, Any], target: Any) -> dict[str, Any]:
@@ -26,6 +27,8 @@ def check_group(where: str, values: Mapping[str, Any], target: Any) -> dict[str,
             raise InputError(f"{where}: there is no setting {key!r}", expected=", ".join(known))
         if not fits(value, known[key]):
             raise InputError(f"{where}: {key} is of the wrong kind", expected=_words(known[key]), got=values[key])
+        if is_large(value):
+            raise InputError(f"{where}: {key} is too large", expected="whole numbers of at most 64 bits")
         made[key] = float(value) if known[key] is float else value
     try:
         target(**made)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from sfra.errors import InputError, UnsafeFileError
+from sfra.json_text import parse_json
 from sfra.release.base import one_line
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
@@ -23,9 +23,14 @@ PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
 def read_json(file: Path) -> dict[str, Any]:
     """Read a JSON object, or say what is wrong with the file."""
     try:
-        content = json.loads(file.read_text(encoding="utf-8"))
-    except (ValueError, OSError, RecursionError) as problem:
-        raise InputError(f"{file.name} cannot be read", expected="a JSON object", got=one_line(problem)) from None
+        content = parse_json(file.read_text(encoding="utf-8"), constants=True)
+    except (ValueError, OSError) as problem:
+        raise InputError(
+            f"{file.name} cannot be read",
+            expected="a JSON object",
+            got=one_line(problem),
+            do="it may be truncated or damaged: download or copy it again",
+        ) from None
     if not isinstance(content, dict):
         raise InputError(f"{file.name} cannot be used", expected="a JSON object", got=type(content).__name__)
     return content

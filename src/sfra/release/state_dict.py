@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from sfra.errors import InputError, UnsafeFileError
-from sfra.files import read_arrays, refuse_growth
+from sfra.files import EMPTY, read_arrays, refuse_growth
 from sfra.release.architecture import build_architecture, forms
 from sfra.release.base import Release, one_line
 from sfra.release.module import load_module
@@ -110,6 +110,8 @@ def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
 
 def _read_torch(file: Path) -> object:
     """Read with the restricted unpickler; name what it refused."""
+    if file.stat().st_size == 0:
+        raise _unreadable(file, EMPTY)
     _refuse_archive(file)
     try:
         with warnings.catch_warnings():

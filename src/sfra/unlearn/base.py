@@ -60,6 +60,14 @@ class Unlearned:
     history: tuple[Record, ...]
     """Every epoch of the run."""
 
+    def __repr__(self) -> str:
+        """Say how it came about and how good it is, without the network and its history."""
+        found = self.quality
+        shown = "not measured"
+        if found is not None:
+            shown = f"retain {found.retain:.1%}, forget {found.forget:.1%}, aus {found.aus:.3f}"
+        return f"Unlearned({self.method!r}, epoch {self.epoch} of {len(self.history)}, {shown})"
+
     @property
     def quality(self) -> Quality | None:
         """Quality of the kept epoch on the validation split."""

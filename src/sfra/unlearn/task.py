@@ -11,6 +11,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
+from sfra.batches import label_span
 from sfra.errors import InputError
 from sfra.forward import lay_out
 from sfra.train import Progress, Samples, shuffled
@@ -39,6 +40,10 @@ class View:
 
     def __len__(self) -> int:
         return len(self.index)
+
+    def __repr__(self) -> str:
+        """Say how many samples it shows, without their positions."""
+        return f"View({len(self):,} of {len(self.samples.labels):,} samples{label_span(self.labels)})"
 
     def take(self, index: Int[Tensor, " k"]) -> Float[Tensor, "k ..."]:
         """Read the images at these positions of the view."""
@@ -90,6 +95,12 @@ class Task:
     """Told after each epoch."""
     optimizer: torch.optim.Optimizer | None = None
     """Steps the student; set for methods that descend a loss."""
+
+    def __repr__(self) -> str:
+        """Say what is to be forgotten with how many samples, without networks and data."""
+        samples = f"{len(self.forget):,} forget and {len(self.retain):,} retain samples"
+        settings = f"batch_size={self.batch_size}, seed={self.seed}, on {self.device}"
+        return f"Task(forget_classes={self.forget_classes}, {samples}, {settings})"
 
     def batches(self, samples: Samples) -> Iterator[tuple[Tensor, Tensor]]:
         """Yield every sample once, shuffled, as ``(images, labels)`` on the device."""

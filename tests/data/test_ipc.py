@@ -1,0 +1,91 @@
+"""Arrow streams that are compressed: what they would grow to is known, and refused, before anything is decompressed."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+
+from data_toys import encode, save_to_disk, table_of, toy
+from sfra import files
+from sfra.data import load_data
+from sfra.data.ipc import decompressed_bytes
+from sfra.errors import InputError, UnsafeFileError
+
+IMAGES, LABELS = toy(3, 4, size=6)
+SMALL = table_of({"image": [encode(image) for image in IMAGES]}, {"label": LABELS.tolist()}, {})
+ZEROS = pa.table({"image": [bytes(100_000)] * 100, "label": [0] * 100})
+PADDING = 64 * 8
+DICTIONARY = pa.table({"image": pa.array([bytes(1_000_000)] * 3).dictionary_encode(), "label": [0, 1, 2]})
+
+
+def stream(table: pa.Table, compression: str | None, rows: int | None = None) -> bytes:
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(compression=compression)) as out:
+        out.write_table(table, max_chunksize=rows)
+    return sink.getvalue()
+
+
+def sizes(content: bytes) -> list[int]:
+    return [decompressed_bytes(message) for message in pa.ipc.MessageReader.open_stream(pa.py_buffer(content))]
+
+
+@pytest.mark.parametrize("codec", ["zstd", "lz4"])
+def test_the_declared_size_is_what_a_batch_takes_in_memory(codec: str) -> None:
+    for table in (ZEROS, SMALL):
+        (schema, *batches) = sizes(stream(table, codec, rows=7))
+        reader = pa.ipc.open_stream(stream(table, codec, rows=7))
+        kept: list[pa.RecordBatch] = []
+        assert schema == 0
+        for size in batches:
+            before = pa.total_allocated_bytes()
+            kept.append(reader.read_next_batch())
+            assert 0 <= pa.total_allocated_bytes() - before <= size + PADDING
+            assert size <= kept[-1].nbytes + PADDING
+    assert sum(sizes(stream(ZEROS, codec))) > 100 * len(stream(ZEROS, codec))
+
+
+def test_a_compressed_dictionary_counts() -> None:
+    assert sizes(stream(DICTIONARY, "zstd"))[1] > 1_000_000
+
+
+def test_what_is_not_compressed_takes_nothing_more() -> None:
+    assert sizes(stream(ZEROS, None)) == [0, 0]
+
+
+@pytest.mark.parametrize("encoded", [False, True], ids=["batch", "dictionary"])
+def test_a_column_that_nobody_asks_for_is_not_decompressed_to_fill_the_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoded: bool
+) -> None:
+    zeros = pa.array([bytes(500_000)] * len(IMAGES))
+    table = SMALL.append_column("zeros", zeros.dictionary_encode() if encoded else zeros)
+    save_to_disk(tmp_path / "saved", SMALL)
+    (tmp_path / "saved" / "data-00000-of-00001.arrow").write_bytes(stream(table, "zstd"))
+    address = f"{tmp_path / 'saved'}?image=image"
+    assert len(load_data(address, split="test").labels) == len(IMAGES)  # a few MB hurt nobody
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**18)
+    monkeypatch.setattr(files, "SUSPICIOUS_RATIO", 20)
+    with pytest.raises(UnsafeFileError, match=r"\.arrow would grow to 0\.0 GiB, and was not opened"):
+        load_data(address, split="test")
+
+
+def test_a_compressed_data_set_of_usual_size_is_read(tmp_path: Path) -> None:
+    save_to_disk(tmp_path / "saved", SMALL)
+    (tmp_path / "saved" / "data-00000-of-00001.arrow").write_bytes(stream(SMALL, "zstd"))
+    assert load_data(tmp_path / "saved", split="test").labels.tolist() == LABELS.tolist()
+
+
+def test_damaged_streams_are_refused_with_a_message_wherever_they_are_damaged(tmp_path: Path) -> None:
+    save_to_disk(tmp_path / "saved", ZEROS)
+    whole = stream(SMALL, "zstd")
+    file = tmp_path / "saved" / "data-00000-of-00001.arrow"
+    refused = 0
+    for place in range(0, len(whole), 3):
+        file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        try:
+            load_data(tmp_path / "saved", split="test")
+        except (InputError, UnsafeFileError):
+            refused += 1
+    assert refused > 20
