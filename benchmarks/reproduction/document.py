@@ -14,6 +14,7 @@ from reproduction import sentences_paper as paper
 from reproduction import sentences_rates as rates
 from reproduction import sentences_scales as scaled
 from reproduction.claims import claims_table
+from reproduction.masked import masked_ablations, masked_table
 from reproduction.sentences_remade import remade
 from reproduction.stored import PUBLISHED, VERDICT, Kept
 from reproduction.tables_ablations import (
@@ -24,7 +25,7 @@ from reproduction.tables_ablations import (
     support_table,
 )
 from reproduction.tables_audit import control_table, scale_table, selection_table, verdict_table
-from reproduction.tables_experiments import accuracies_table, changes_table, experiments_table
+from reproduction.tables_experiments import accuracies_table, canonical_table, changes_table, experiments_table
 from reproduction.tables_models import (
     alignment_table,
     confidence_table,
@@ -34,7 +35,7 @@ from reproduction.tables_models import (
     unlearned_table,
 )
 from reproduction.tables_rs import agreement_table, classes_beside_table, left_out_table, per_class_table, rs_table
-from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table
+from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table, other_norms_table
 from sfra.errors import InputError
 from sfra.tables import Table, to_markdown
 
@@ -56,8 +57,10 @@ TABLES: Mapping[str, Callable[[Kept], Table]] = {
     "scales": scale_table,
     "verdicts": verdict_table,
     "experiments": experiments_table,
+    "experiments-canonical": canonical_table,
     "experiments-models": accuracies_table,
     "norm": norm_table,
+    "norm-others": other_norms_table,
     "agreement-scales": agreement_scales_table,
     "agreement-scales-full": full_scales_table,
     "changes": changes_table,
@@ -65,6 +68,7 @@ TABLES: Mapping[str, Callable[[Kept], Table]] = {
     "scores": scores_table,
     "missing-row": missing_row_table,
     "support": support_table,
+    "masked": masked_table,
     "sizes-m": partial(sizes_table, size="M", reading=PUBLISHED),
     "sizes-n": partial(sizes_table, size="N", reading=PUBLISHED),
     "sizes-m-canonical": partial(sizes_table, size="M", reading=VERDICT),
@@ -99,6 +103,7 @@ SENTENCES: Mapping[str, Callable[[Kept], str]] = {
     "scores": varied.uncertainty,
     "missing-row": varied.missing_row,
     "support": varied.support,
+    "masked": masked_ablations,
     "sizes": varied.sizes,
 }
 

@@ -10,7 +10,7 @@ from typing import Any
 from sfra.files import write_atomically
 from sfra.tables.names import METHODS
 
-LARGEST_HEADS = 5 * 2**20
+LARGEST_HEADS = 6 * 2**20
 """Bytes that the heads of a group may weigh; what is more stays behind."""
 
 

@@ -37,6 +37,7 @@ def ablations(kept: Kept) -> str:
     found = {one["method"] for one in kept.audits if one["protocol"] == protocol}
     names = [method for method in METHOD_LIST if method in found]
     of = "all methods" if len(names) == len(METHOD_LIST) else f"{listed(names)} alone"
+    of += " and of the masked original" if "masked" in found else ""
     failed = [one for one in kept.failures if one["protocol"] == protocol]
     if row["done"] + len(failed) < row["goals"]:
         return f"{row['done']:.0f} of {row['goals']:.0f} of these audits are there, of {of}: what follows is a part."

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import ByClass, averages, pairs
@@ -48,11 +47,25 @@ def other_settings(kept: Kept) -> str:
 
 
 def barely(kept: Kept) -> list[str]:
-    """Say what the models are like that rates of 1e-7 and 1e-8 leave, in the world that is nearest to the paper's."""
-    found = {world: sum(method in values(kept, world) for method in BARELY) for world in (FULL, RATES, STEPS)}
+    """Say what the models are like that rates of 1e-7 and 1e-8 leave, in (b) where it has them, whose original is ours.
+
+    In (d), whose original is trained as the paper's was, they are told after that.
+    """
+    found = {world: sum(method in values(kept, world) for method in BARELY) for world in (RATES, FULL, STEPS)}
     world = max(found, key=found.__getitem__)
     if not found[world]:
         return []
+    forget = values(kept, world, PUBLISHED, "forget_before")
+    again = f" In (d): {_left(kept, FULL)}." if found[FULL] and world is not FULL else ""
+    return [
+        f"What rates of 1e-7 and 1e-8 leave, in ({world.letter}), retain and forget accuracy: {_left(kept, world)}; "
+        f"the original's forget accuracy is {_original(kept, world)}. {_still_alike(forget, values(kept, world))}"
+        f"{_drift(kept)}{again}"
+    ]
+
+
+def _left(kept: Kept, world: World) -> str:
+    """Give the accuracies that the two leave in a world, beside the paper's over the same classes."""
     sides = {w: values(kept, world, PUBLISHED, f"{w}_before") for w in ("retain", "forget")}
     theirs = {w: printed("unlearned", f"{w}_acc") for w in ("retain", "forget")}
     told = []
@@ -62,11 +75,7 @@ def barely(kept: Kept) -> list[str]:
             [percent(averages(s[w], classes)[method]) for w in ("retain", "forget")] for s in (sides, theirs)
         )
         told.append(f"{method_name(method)} {ours[0]} and {ours[1]} % (paper {paper[0]} and {paper[1]} %)")
-    return [
-        f"What rates of 1e-7 and 1e-8 leave, in ({world.letter}), retain and forget accuracy: {'; '.join(told)}; the "
-        f"original's forget accuracy is {_original(kept, world)}. {_still_alike(sides, values(kept, world))}"
-        f"{_drift(kept)}"
-    ]
+    return "; ".join(told)
 
 
 def _original(kept: Kept, world: World) -> str:
@@ -77,10 +86,10 @@ def _original(kept: Kept, world: World) -> str:
     return f"{percent(fmean(mine))} %" if mine else "not kept"
 
 
-def _still_alike(sides: Mapping[str, ByClass], rs: ByClass) -> str:
+def _still_alike(before: ByClass, rs: ByClass) -> str:
     if not all(m in rs for m in BARELY):
         return "The other of the two is not there to compare."
-    forget, scores = _apart(sides["forget"]), _apart(rs)
+    forget, scores = _apart(before), _apart(rs)
     if not forget:
         return "They have no class in common yet."
     return (

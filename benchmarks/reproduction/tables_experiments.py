@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 from reproduction.agreement import ByClass, averages
 from reproduction.experiments import STEPS_TAKEN, WORLDS, change, classes_of_all, there, values
-from reproduction.simple import percent, score, simple_table
+from reproduction.simple import Text, percent, score, simple_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
 from sfra.tables import Table
 from sfra.tables.names import method_name
@@ -14,30 +16,39 @@ LEGEND = "; ".join(f"({world.letter}) {world.what}" for world in WORLDS)
 
 def experiments_table(kept: Kept) -> Table:
     """Show the mean RS of every world beside the paper's, over the classes that all have, and over all classes."""
-    worlds = there(kept)
-    sides = {"paper": printed("sfra", "rs")} | {world.letter: values(kept, world) for world in worlds}
-    verdict = {world.letter: values(kept, world, VERDICT) for world in worlds}
+    worlds, sides = there(kept), _sides(kept)
     classes, every = classes_of_all(list(sides.values())), {m: list(some) for m, some in sides["paper"].items()}
     common = {name: averages(side, classes) for name, side in sides.items()}
-    canonical = {name: averages(side, classes) for name, side in verdict.items()}
     whole = {name: some for name, side in sides.items() if (some := averages(side, every))}
-    rows = [
-        (
-            method_name(method),
-            str(len(classes[method])),
-            *(score(some.get(method)) for part in (common, canonical, whole) for some in part.values()),
-        )
-        for method in classes
-        if len(worlds) > 1
-    ]
+    rows = _rows(classes, [*common.values(), *whole.values()]) if len(worlds) > 1 else []
     columns = {"method": "Method", "classes": "Classes"} | {name: _heading(name) for name in common}
-    columns |= {f"{name}_canonical": f"{_heading(name)}, canonical" for name in canonical}
     columns |= {f"{name}_all": f"{_heading(name)}, all classes" for name in whole}
-    notes = (
-        f"{LEGEND}. Native scale, worst-case; canonical: with the source-free rule. Over the classes that all have, "
-        "unless it says all classes.",
-    )
+    notes = (f"{LEGEND}. Native scale, worst-case. Over the classes that all have, unless it says all classes.",)
     return simple_table("experiments", "Mean RS with other recipes", columns, rows, notes if rows else _NOTHING)
+
+
+def canonical_table(kept: Kept) -> Table:
+    """Show the same where the verdict is made, which the paper has no numbers of."""
+    worlds, classes = there(kept), classes_of_all(list(_sides(kept).values()))
+    shown = {world.letter: averages(values(kept, world, VERDICT), classes) for world in worlds}
+    rows = _rows(classes, [*shown.values()]) if len(worlds) > 1 else []
+    columns = {"method": "Method", "classes": "Classes"}
+    columns |= {f"{name}_canonical": _heading(name) for name in shown}
+    notes = (f"{LEGEND}. Over the classes that all of them and the paper have.",)
+    title = "Mean RS with other recipes, canonical scale, source-free"
+    return simple_table("experiments-canonical", title, columns, rows, notes if rows else _NOTHING)
+
+
+def _sides(kept: Kept) -> dict[str, ByClass]:
+    """Arrange the paper's RS and that of every world that is there."""
+    return {"paper": printed("sfra", "rs")} | {world.letter: values(kept, world) for world in there(kept)}
+
+
+def _rows(classes: Mapping[str, Sequence[str]], shown: Sequence[Mapping[str, float]]) -> list[tuple[Text, ...]]:
+    return [
+        (method_name(method), str(len(classes[method])), *(score(some.get(method)) for some in shown))
+        for method in classes
+    ]
 
 
 def accuracies_table(kept: Kept) -> Table:

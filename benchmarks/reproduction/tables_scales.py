@@ -16,27 +16,71 @@ BEYOND = "beyond the sweep"
 
 
 def norm_table(kept: Kept) -> Table:
-    """Show retrained models at their own norm, at that of others and at one, and where they give the paper's RS."""
-    models, others = retrained_models(kept), trained_otherwise(kept)
-    lines = {one.forget[0]: one for one in models}
-    for group in mean_groups(models, others):
-        lines[_mean_label(group, models)] = mean_models(group)
-    rows = [_norm_row(label, one, others) for label, one in lines.items()]
-    letters, columns = [world.letter for world in (OWN, *others)], {"forget_class": "Forget class"}
-    for letter in letters:
-        columns |= {f"{letter}_kappa": f"κ of ({letter})", letter: f"({letter})"}
-        columns |= {
-            f"{letter}_scaled": f"(a) at κ of ({letter})*",
-            f"{letter}_canonical": f"({letter}) at κ = {KAPPA:.2f}",
-        }
+    """Show retrained models at their own norm and at one, and where they give the paper's RS."""
+    models = retrained_models(kept)
+    groups = mean_groups(models, trained_otherwise(kept))
+    columns = {"forget_class": "Forget class", **_headings(OWN)}
     columns |= {"paper": "Paper", "paper_kappa": "κ at which (a) gives the paper's*"}
+    rows = [
+        (label, *_reading(one, OWN), score(one.paper), score(one.reached) or BEYOND)
+        for label, one in _lines(models, groups).items()
+    ]
     notes = (
-        f"RS, worst-case, as released unless κ is named. κ of {joined([f'({letter})' for letter in letters])}: median "
-        "norm of the centred retain rows of the head as released; its means are harmonic.",
-        f"* Interpolated between the scales of the sweep{_range(models)}, linearly in log κ. (a) at κ of (a) shows "
-        f"what interpolating costs.{_of_means(mean_groups(models, others))}",
+        _about([OWN]),
+        f"{_interpolated(models)} (a) at κ of (a) shows what interpolating costs.{_of_means(groups)}",
     )
     return simple_table("retrained-norm", "Retrained models and the norm of their heads", columns, rows, notes)
+
+
+def other_norms_table(kept: Kept) -> Table:
+    """Show retrained models of other trainings at their own norm and at one, and ours at their norm."""
+    models, others = retrained_models(kept), trained_otherwise(kept)
+    trained = [one for one in models if any(world in one.worlds for world in others)]
+    columns = {"forget_class": "Forget class", "a": "(a)"}
+    for world in others:
+        columns |= _headings(world)
+    columns |= {"paper": "Paper"}
+    rows = [
+        (
+            label,
+            score(one.worlds[OWN].native),
+            *(cell for world in others for cell in _reading(one, world)),
+            score(one.paper),
+        )
+        for label, one in _lines(trained, mean_groups(trained, others)).items()
+    ]
+    notes = (_about(others), _interpolated(models))
+    title = "Retrained models of other trainings and the norm of their heads"
+    return simple_table("retrained-norm-others", title, columns, rows, notes)
+
+
+def _lines(models: Sequence[Retrained], groups: Sequence[Sequence[Retrained]]) -> dict[str, Retrained]:
+    """Label what a table has a line for: every class, and the means."""
+    single = {one.forget[0]: one for one in models}
+    return single | {_mean_label(group, models): mean_models(group) for group in groups}
+
+
+def _headings(world: World) -> dict[str, str]:
+    name = world.letter
+    columns = {f"{name}_kappa": f"κ of ({name})", name: f"({name})", f"{name}_scaled": f"(a) at κ of ({name})*"}
+    return columns | {f"{name}_canonical": f"({name}) at κ = {KAPPA:.2f}"}
+
+
+def _reading(one: Retrained, world: World) -> tuple[Text, ...]:
+    found = one.worlds.get(world)
+    return tuple(map(score, (found.kappa, found.native, found.own, found.canonical) if found else (None,) * 4))
+
+
+def _about(worlds: Sequence[World]) -> str:
+    return (
+        "RS, worst-case, as released unless κ is named. κ of "
+        f"{joined([f'({world.letter})' for world in worlds])}: median norm of the centred retain rows of the head as "
+        "released; its means are harmonic."
+    )
+
+
+def _interpolated(models: Sequence[Retrained]) -> str:
+    return f"* Interpolated between the scales of the sweep{_range(models)}, linearly in log κ."
 
 
 def mean_groups(models: Sequence[Retrained], others: Sequence[World]) -> list[list[Retrained]]:
@@ -44,14 +88,6 @@ def mean_groups(models: Sequence[Retrained], others: Sequence[World]) -> list[li
     groups = [[one for one in models if world in one.worlds] for world in others]
     found = {tuple(one.forget[0] for one in group): group for group in (*groups, list(models)) if len(group) > 1}
     return list(found.values())
-
-
-def _norm_row(label: str, one: Retrained, others: Sequence[World]) -> tuple[Text, ...]:
-    cells: list[Text] = [label]
-    for reading in (one.worlds.get(world) for world in (OWN, *others)):
-        numbers = (reading.kappa, reading.native, reading.own, reading.canonical) if reading else (None,) * 4
-        cells += map(score, numbers)
-    return *cells, score(one.paper), score(one.reached) or BEYOND
 
 
 def _mean_label(group: Sequence[Retrained], models: Sequence[Retrained]) -> str:

@@ -242,7 +242,8 @@ def test_other_protocols_leave_everything_else_as_it_is(bare: Kept) -> None:
     kept = in_full(stepped(rated(bare, 0.5, goals=82), 0.8), 0.9)
     told = {"coverage", "experiments", "changes", "norm", "agreement-scales"}
     assert {name for name in SENTENCES if SENTENCES[name](kept) != SENTENCES[name](bare)} == told
-    shown = {"experiments", "experiments-models", "changes", "norm", "agreement-scales", "agreement-scales-full"}
+    shown = {"experiments", "experiments-canonical", "experiments-models", "changes"}
+    shown |= {"norm", "norm-others", "agreement-scales", "agreement-scales-full"}
     assert {name for name in TABLES if TABLES[name](kept) != TABLES[name](bare)} == shown
     assert f"`{RATED}`: 80 of 82 audits." in SENTENCES["coverage"](kept)
 
@@ -277,11 +278,14 @@ def test_the_methods_of_tiny_rates_are_compared_with_the_paper_and_each_other(ba
     assert "What rates of 1e-7" not in SENTENCES["experiments"](rated(bare, 0.5, methods=["scrub"]))
 
 
-def test_of_several_worlds_the_one_nearest_to_the_papers_training_is_told_of_tiny_rates(bare: Kept) -> None:
-    both = in_full(rated(bare, 0.5), 0.5)
-    assert "What rates of 1e-7 and 1e-8 leave, in (d)" in SENTENCES["experiments"](both)
-    lacking = in_full(rated(bare, 0.5), 0.5, methods=["retrained", "random-label"])
-    assert "What rates of 1e-7 and 1e-8 leave, in (b)" in SENTENCES["experiments"](lacking)
+def test_tiny_rates_are_told_of_our_original_and_then_of_one_trained_as_the_papers_was(bare: Kept) -> None:
+    both = in_full(rated(bare, 0.5), 0.5, changed={"forget_before": 0.125, "retain_before": 0.92})
+    told = SENTENCES["experiments"](both)
+    assert "What rates of 1e-7 and 1e-8 leave, in (b)" in told
+    assert "In (d): Random Label 92.0 and 12.5 % (paper " in told
+    lacking = SENTENCES["experiments"](in_full(bare, 0.5))
+    assert "What rates of 1e-7 and 1e-8 leave, in (d)" in lacking
+    assert "In (d): Random Label" not in lacking
 
 
 def test_what_else_than_the_rate_is_other_is_named_method_by_method(bare: Kept) -> None:

@@ -14,7 +14,7 @@ from reproduction.experiments import FULL, OWN, RATES, STEPS, trained_otherwise
 from reproduction.scales import at_every_scale, kappa_at, mean_models, retrained_models, rs_at, swept_worlds
 from reproduction.sentences_scales import agreement_scales, norm
 from reproduction.stored import Kept
-from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table
+from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table, other_norms_table
 from reproduction_made import LONG, RATED, STEPPED, THREE, cells, paper_mean, paper_value
 from sfra.scale import KAPPA
 
@@ -87,13 +87,20 @@ def test_a_curve_that_falls_again_is_read_where_it_first_rises_to_the_value() ->
 # the norm of retrained heads
 
 
+def norms(kept: Kept) -> dict[str, dict[str, str | None]]:
+    """Read the two tables of norms as one, by forget class; they agree in what both have."""
+    own, others = cells(norm_table(kept)), cells(other_norms_table(kept))
+    assert all(own[label][name] == row[name] for label, row in others.items() for name in ("a", "paper"))
+    return {label: row | others.get(label, {}) for label, row in own.items()}
+
+
 def test_a_class_is_read_at_its_own_norm_and_at_the_others() -> None:
     (one,) = retrained_models(two_worlds(0.45))
     own, steps = one.worlds[OWN], one.worlds[STEPS]
     assert [own.native, own.kappa, own.own] == pytest.approx([0.2, math.sqrt(2), 0.2])
     assert [steps.native, steps.kappa, steps.own] == pytest.approx([0.45, math.sqrt(8), 0.5])
     assert one.reached == pytest.approx(2 * 2**0.625)
-    row = cells(norm_table(two_worlds(0.45)))["0"]
+    row = norms(two_worlds(0.45))["0"]
     shown = {"a": "0.20", "a_kappa": "1.41", "a_scaled": "0.20", "c": "0.45", "c_kappa": "2.83", "c_scaled": "0.50"}
     assert {name: row[name] for name in shown} == shown
     assert (row["paper"], row["paper_kappa"]) == ("0.55", "3.08")
@@ -162,7 +169,8 @@ def test_without_the_other_training_only_the_papers_value_is_sought() -> None:
     assert text.startswith("The models of (a) give what the paper prints at κ = 3.08. ")
     assert "(c)" not in text
     assert text.endswith("RS; at the κ that (a) has as released this gives 0.20, where 0.20 was measured.")
-    assert "c" not in norm_table(kept).names
+    assert "c" not in norms(kept)["0"]
+    assert other_norms_table(kept).rows == ()
 
 
 @pytest.mark.parametrize("kappa", [None, 0.9, 4.1])
@@ -173,7 +181,7 @@ def test_a_norm_that_is_unknown_or_outside_of_the_sweep_decides_nothing(kappa: f
     text = norm(kept)
     assert "Of (c), class 0 cannot be compared" in text
     assert "head" not in text.split("\n\n")[0]
-    assert cells(norm_table(kept))["0"]["c_scaled"] is None
+    assert norms(kept)["0"]["c_scaled"] is None
 
 
 def test_a_curve_that_stays_below_the_papers_value_is_said_to() -> None:
@@ -337,5 +345,5 @@ def test_references_of_two_trainings_are_each_read_at_their_own_norm() -> None:
     text = norm(kept)
     assert "Scaled to the κ of (c), class by class, the models of (a) give 0.50." in text
     assert "Scaled to the κ of (d), class by class, the models of (a) give 0.60." in text  # 0.3 + 0.75 · 0.4
-    row = cells(norm_table(kept))["0"]
+    row = norms(kept)["0"]
     assert (row["c_scaled"], row["d_kappa"], row["d"], row["d_scaled"]) == ("0.50", "3.36", "0.62", "0.60")
