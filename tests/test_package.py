@@ -43,6 +43,12 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
     assert [m for m in loaded if m.startswith("sfra.")] == ["sfra._version"]
 
 
+def test_what_only_some_audits_need_is_not_imported_for_all() -> None:
+    loaded = in_a_new_interpreter("import sfra, sys; sfra.audit; print(*sorted(sys.modules))").split()
+    assert "sfra.probes.assign" in loaded
+    assert not {"scipy.optimize", "scipy.special", "scipy.linalg", "sklearn", "transformers", "altair"} & {*loaded}
+
+
 def test_every_public_name_resolves() -> None:
     for name in sfra.__all__:
         assert getattr(sfra, name) is not None, name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import torch
 from jaxtyping import Float, Int
-from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
 from sfra.errors import InputError
@@ -52,6 +51,8 @@ def _greedy(affinity: Tensor, m: int) -> Tensor:
 
 def _optimal(affinity: Tensor, m: int) -> Tensor:
     """Solve the transport problem as an assignment in which every forget class has ``m`` seats."""
+    from scipy.optimize import linear_sum_assignment
+
     seats = affinity.double().cpu().repeat_interleave(m, dim=1)
     rows, columns = linear_sum_assignment(seats.numpy(), maximize=True)
     owner = torch.empty(affinity.shape[0], dtype=torch.int64)
