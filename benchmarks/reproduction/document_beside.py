@@ -19,7 +19,6 @@ from reproduction.tables_beside import (
     claims_beside_table,
     classes_table,
     delta_table,
-    every_scale_table,
     reset_table,
     rs_beside_table,
 )
@@ -31,6 +30,7 @@ from reproduction.tables_models import (
     unlearned_table,
 )
 from reproduction.tables_rs import agreement_table
+from reproduction.tables_sweeps import every_scale_means_table, every_scale_table
 from sfra.tables import Table
 
 BESIDE: Mapping[str, str] = {"cifar100-resnet18": "cifar100"}
@@ -72,6 +72,7 @@ def tables_of(other: Kept) -> Mapping[str, Callable[[Kept], Table]]:
         "control": control_table,
         "reset": reset_table,
         "every-scale": every_scale_table,
+        "every-scale-means": every_scale_means_table,
         "controls": lambda kept: controls_table(kept, side),
         "alignment": lambda kept: alignment_table(kept, side),
         "confidence": lambda kept: confidence_table(kept, side),

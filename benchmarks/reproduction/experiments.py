@@ -32,6 +32,9 @@ FULL = World(letter="d", ending="-long-steps", what="the schedule of the paper's
 WORLDS = (OWN, RATES, STEPS, FULL)
 OTHERS = WORLDS[1:]
 
+NEARER = 0.05
+"""Change of the distance from the paper's RS that is told of a single method."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Step:

@@ -12,14 +12,17 @@ from reproduction.stored import PUBLISHED, VERDICT, Kept, arrange
 from sfra.tables import Table
 
 FACTORS = {
-    "Proposal": PROPOSALS,
-    "Score": SCORES,
-    "Forget row": ROWS,
-    "Support": SUPPORT,
+    "proposal": PROPOSALS,
+    "score": SCORES,
+    "forget row": ROWS,
+    "support": SUPPORT,
     "M": SIZES["M"],
     "N": SIZES["N"],
 }
 """What is varied, for readers."""
+
+WITH = {"proposal": "the {} proposal", "score": "the {} score", "forget row": "a {}", "support": "{} as support"}
+"""How a level is told."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,6 +32,8 @@ class Control:
     factor: Factor
     level: str
     classes: Sequence[str]
+    least: float | None
+    """Smallest difference between it and the retrained model of the same class, canonical, source-free."""
     published: float
     """Mean RS at native scale, worst-case."""
     verdict: float
@@ -61,16 +66,17 @@ def controls_of(kept: Kept, factor: Factor) -> list[Control]:
     for level in used if classes else []:
         native, here = (arrange(side[level], "rs") for side in (published, verdict))
         mine = [row for row in verdict[level] if row["method"] == "masked" and row["forget"] in classes]
-        beside = [here.get("retrained", {}).get(forget) for forget in classes]
-        known = [value for value in beside if value is not None]
+        beside = {c: rs for c, rs in here.get("retrained", {}).items() if c in classes}
+        whole = len(beside) == len(classes)
         made.append(
             Control(
                 factor=factor,
                 level=level,
                 classes=classes,
+                least=min(here["masked"][c] - rs for c, rs in beside.items()) if whole else None,
                 published=fmean(native["masked"][forget] for forget in classes),
                 verdict=fmean(here["masked"][forget] for forget in classes),
-                reference=fmean(known) if len(known) == len(classes) else None,
+                reference=fmean(beside.values()) if whole else None,
                 recovered=len({row["forget"] for row in mine if row["verdict"] == "recovered"}),
             )
         )
@@ -81,8 +87,8 @@ def masked_table(kept: Kept) -> Table:
     """Show the control at every level of everything that is varied."""
     rows = [
         (
-            name,
-            one.factor.names[one.level],
+            name if name in SIZES else name.capitalize(),
+            one.factor.names[one.level] + (" (main)" if one.main else ""),
             str(len(one.classes)),
             *(score(value) for value in (one.published, one.verdict, one.reference)),
             f"{one.recovered} of {len(one.classes)}",
@@ -103,7 +109,7 @@ def masked_ablations(kept: Kept) -> str:
         return "The masked original has not been audited with another setting yet."
     others = [one for some in found.values() for one in some if not one.main]
     missed = [
-        f"{_setting(name, one)} ({one.recovered} of {len(one.classes)}, mean RS {score(one.verdict)})"
+        f"{_setting(name, one)} ({_how_many(one)}RS {score(one.verdict)})"
         for name, some in found.items()
         for one in some
         if not one.found
@@ -123,15 +129,19 @@ def _audited(found: Mapping[str, Sequence[Control]]) -> str:
         names.setdefault(tuple(some[0].classes), []).append(name)
     told = [
         f"{joined(some)} {'were' if len(some) > 1 else 'was'} varied for "
-        f"{f'class {classes[0]}' if len(classes) == 1 else f'{len(classes)} classes'}"
+        f"{f'class {classes[0]} alone' if len(classes) == 1 else f'{len(classes)} classes'}"
         for classes, some in names.items()
     ]
-    return f"{', '.join(told)}."
+    text = "; ".join(told)
+    return f"{text[0].upper()}{text[1:]}."
 
 
 def _setting(name: str, one: Control) -> str:
-    text = one.factor.names[one.level]
-    return f"{name} = {text}" if name in SIZES else f"{name.lower()} {text}"
+    return WITH.get(name, f"{name} = {{}}").format(one.factor.names[one.level])
+
+
+def _how_many(one: Control) -> str:
+    return f"{one.recovered} of {len(one.classes)}, mean " if len(one.classes) > 1 else ""
 
 
 def _loudest(found: Mapping[str, Sequence[Control]]) -> str:
@@ -146,4 +156,5 @@ def _loudest(found: Mapping[str, Sequence[Control]]) -> str:
         return ""
     gap, name, one = min(gaps, key=lambda place: place[0])
     least = f"{_setting(name, one)}: {score(one.verdict)} against {score(one.reference)}, {signed(gap)}"
-    return f" Where it is found, least is left between it and retrained models with {least}."
+    single = f" on average, {signed(one.least)} for one class" if len(one.classes) > 1 else ""
+    return f" Where it is found, least is left between it and retrained models with {least}{single}."

@@ -21,9 +21,8 @@ from reproduction.ablations import (
     paper_scores_ablation,
     paper_support,
 )
-from reproduction.failed import told_failures
 from reproduction.sentences_levels import loud, no_epoch, verdicts_told
-from reproduction.simple import listed, percent, score, signed
+from reproduction.simple import listed, number, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept
 from sfra.tables.names import method_name
 
@@ -42,7 +41,8 @@ def ablations(kept: Kept) -> str:
     if row["done"] + len(failed) < row["goals"]:
         return f"{row['done']:.0f} of {row['goals']:.0f} of these audits are there, of {of}: what follows is a part."
     if failed:
-        return f"{row['done']:.0f} of {row['goals']:.0f} of these audits are there, of {of}. {told_failures(failed)}"
+        why = f"{number(len(failed), 'other').capitalize()} cannot be computed ([why](#what-was-run))."
+        return f"{row['done']:.0f} of {row['goals']:.0f} of these audits are there, of {of}. {why}"
     return f"All {row['goals']:.0f} of these audits are there, of {of}."
 
 

@@ -15,6 +15,7 @@ from reproduction.agreement import means
 from reproduction.beside import Reading, accuracy, originals, place_name, side_of
 from reproduction.simple import joined, percent, score, signed, trainings
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, paper_rows, probed_models
+from reproduction.sweeps import ENDING
 from reproduction.tables_beside import decided, in_both, single_claims
 from reproduction.tables_rs import compared, correlation, scores
 from sfra import recipes
@@ -34,9 +35,10 @@ READINGS = {PUBLISHED: "in the paper's reading", VERDICT: "at canonical scale wi
 
 
 def coverage(kept: Kept) -> str:
-    """Say what was computed of the group's own protocol, and which forget classes are complete."""
-    protocol = load_protocol(kept.group)
-    run = paper.coverage(replace(kept, coverage=own(kept.coverage, kept), failures=own(kept.failures, kept)))
+    """Say what was computed of the group's own protocol and of its sweep, and which forget classes are complete."""
+    protocol, both = load_protocol(kept.group), (kept.group, f"{kept.group}{ENDING}")
+    covered, failures = ([row for row in rows if row["protocol"] in both] for rows in (kept.coverage, kept.failures))
+    run = paper.coverage(replace(kept, coverage=covered, failures=failures))
     wanted = len(protocol.seeds) * (len(protocol.methods) + len(protocol.controls))
     counts = Counter(row["forget"] for row in kept.main(*VERDICT))
     classes = ["+".join(map(str, forget)) for forget in protocol.forget]

@@ -5,6 +5,7 @@ They were written before the rows were there: each says what comes out whichever
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import means
@@ -18,6 +19,9 @@ from reproduction.tables_rs import compared, correlation, of_methods
 from sfra.report.classes import class_name
 from sfra.tables.names import method_name
 from sfra.verdict import DELTA
+
+HIGH = 0.75
+"""Share of the other methods that retrained models exceed where they are among the highest."""
 
 
 def control(kept: Kept, other: Kept) -> str:
@@ -91,10 +95,24 @@ def _probes(ours: Side) -> list[str]:
         whose = "retrained models" if method == "retrained" else f"models of {method_name(method)}"
         every = "the " if set(ours.rs[VERDICT].get(method, {})) <= set(ours.probe[method]) else ""
         return [f"Linear probes exist of {every}{count} {whose}{' only' if len(ours.probe) == 1 else ''}: {read} %."]
-    never = f"; of retrained ones {percent(probes['retrained'])} %" if "retrained" in probes else ""
+    never = f"; of retrained ones {percent(probes['retrained'])} %{_high(probes)}" if "retrained" in probes else ""
     uneven = len({tuple(sorted(ours.probe[m])) for m in probes}) > 1
     over = ", each over the classes that it has" if uneven else ""
     return [f"Linear probes of {count} models read the class with {read} % by method{over}{never}."]
+
+
+def _high(probes: Mapping[str, float]) -> str:
+    """Say that a probe shows no memory where those of models that never saw the class are among the highest.
+
+    >>> _high({"retrained": 0.8, "scrub": 0.7})
+    ', more than of 1 of the 1 other methods, so a probe that reads the class is no evidence of memory'
+    """
+    others = [value for method, value in probes.items() if method != "retrained"]
+    below = sum(value < probes["retrained"] for value in others)
+    if below < HIGH * len(others):
+        return ""
+    what = "so a probe that reads the class is no evidence of memory"
+    return f", more than of {below} of the {len(others)} other methods, {what}"
 
 
 def alignment(kept: Kept, other: Kept) -> str:

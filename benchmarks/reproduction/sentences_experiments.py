@@ -6,9 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from reproduction.agreement import ByClass, agree, averages
+from reproduction.agreement import ByClass, Scores, agree, averages, leave_one_out
 from reproduction.experiments import (
     FULL,
+    NEARER,
     OTHERS,
     OWN,
     RATES,
@@ -18,26 +19,21 @@ from reproduction.experiments import (
     World,
     change,
     classes_of,
-    native_kappa,
     pra_values,
     progress,
     same_models,
     there,
-    trained_otherwise,
     values,
     verdicts,
 )
-from reproduction.failed import told_failures
 from reproduction.sentences_rates import barely, other_settings
-from reproduction.simple import joined, listed, number, percent, score
-from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, printed
+from reproduction.sentences_references import references
+from reproduction.simple import goes, joined, listed, number, percent, score
+from reproduction.stored import METHOD_LIST, PUBLISHED, Kept, printed
 from reproduction.tables_rs import correlation
 from sfra import errors, recipes
 from sfra.bench.protocol import load_protocol
 from sfra.tables.names import method_name
-
-NEARER = 0.05
-"""Change of the distance from the paper's RS that is told of a single method."""
 
 LEAST = 0.01
 """Change of the mean distance from the paper's RS that counts."""
@@ -45,15 +41,12 @@ LEAST = 0.01
 MUCH = 0.10
 """Forget accuracy before relearning from which on a method's models are named."""
 
-EXPLAINED, PART = 0.8, 0.2
-"""Shares of a gap: from the first on it counts as closed, up to the second as open."""
-
 
 def experiments(kept: Kept) -> str:
     """Say which experiments ask where the difference comes from, and what they found."""
     if there(kept) == (OWN,):
         return f"{_asked(kept)} None of them has been run."
-    parts = (_agreements, _steps, _references, barely, _pra)
+    parts = (_agreements, _steps, references, barely, _pra)
     lines = [line for part in parts for line in part(kept)]
     return "\n".join([f"{_asked(kept)} {_how_much(kept)}", "", *(f"- {line}" for line in lines)])
 
@@ -123,9 +116,21 @@ def _agreements(kept: Kept) -> list[str]:
     told = []
     for letter, side in sides.items():
         found = agree(averages(side, classes), theirs)
-        rank = "" if found.spearman is None else f", Spearman {score(found.spearman)}"
-        told.append(f"({letter}) {score(found.difference)}{rank}")
-    return [f"Mean absolute difference from the paper's RS, over {counted(classes)} that all have: {'; '.join(told)}."]
+        told.append(f"({letter}) {score(found.difference)}{_rank(averages(side, classes), theirs)}")
+    return [
+        f"Mean absolute difference from the paper's RS, over the means of {counted(classes)} that all have: "
+        f"{'; '.join(told)}."
+    ]
+
+
+def _rank(ours: Scores, theirs: Scores) -> str:
+    """Give the rank correlation, and between which numbers it moves when one method is left out."""
+    rho = agree(ours, theirs).spearman
+    some = [one.spearman for one in leave_one_out(ours, theirs).values() if one.spearman is not None]
+    if rho is None:
+        return ""
+    around = f" (leaving out any one method {score(min(some))} to {score(max(some))})" if some else ""
+    return f", Spearman {score(rho)}{around}"
 
 
 def _steps(kept: Kept) -> list[str]:
@@ -149,9 +154,18 @@ def _kept_class(kept: Kept, world: World, found: Change) -> list[str]:
     much = [f"{method_name(m)} ({percent(share)} %)" for m, share in left.items() if share > MUCH]
     if not much:
         return []
+    unlearned = {m: some for m, some in found.classes.items() if left.get(m, 0.0) <= MUCH}
+    sides = [{m: side[m] for m in unlearned} for side in (found.before, found.after, found.paper)]
+    rest = ""
+    if unlearned:
+        before, after = (agree(side, sides[2]) for side in sides[:2])
+        rest = f" Without them the difference {goes(before.difference, after.difference)}"
+        if before.spearman is not None and after.spearman is not None:
+            rest += f", Spearman {goes(before.spearman, after.spearman, '')}"
+        rest += "."
     return [
         f"Models of ({world.letter}) that still had more than {percent(MUCH, 0)} % of the class before relearning, on "
-        f"average: {joined(much)}; RS counts only what comes back on top of that."
+        f"average: {joined(much)}; RS counts only what comes back on top of that.{rest}"
     ]
 
 
@@ -177,52 +191,12 @@ def _moved(found: Change) -> str:
     nearer, further = found.nearer(NEARER), found.nearer(NEARER, -1)
     rank = ""
     if before.spearman is not None and after.spearman is not None:
-        rank = f", Spearman from {score(before.spearman)} to {score(after.spearman)}"
+        rank = f", Spearman {goes(before.spearman, after.spearman, '')}"
     return (
-        f"over {counted(found.classes)}, mean absolute difference from the paper's RS goes from "
-        f"{score(before.difference)} to {score(after.difference)}{rank}. By more than {NEARER:.2f} nearer: "
+        f"over {counted(found.classes)}, mean absolute difference from the paper's RS "
+        f"{goes(before.difference, after.difference)}{rank}. By more than {NEARER:.2f} nearer: "
         f"{listed(nearer) or 'none'}; further: {listed(further) or 'none'}."
     )
-
-
-def _references(kept: Kept) -> list[str]:
-    return [_reference(kept, world) for world in trained_otherwise(kept)]
-
-
-def _reference(kept: Kept, world: World) -> str:
-    """Say what a training does to retrained models, and whether that is what sets ours apart from the paper's."""
-    sides, letter = [printed("sfra", "rs"), values(kept, OWN), values(kept, world)], f"({world.letter})"
-    classes = classes_of(sides, ["retrained"])
-    paper, own, other = (averages(side, classes)["retrained"] for side in sides)
-    quiet = values(kept, world, VERDICT).get("retrained", {})
-    canonical = f" At canonical scale, source-free, none of {letter} gives more than {score(max(quiet.values()))}."
-    return (
-        f"Retrained models, classes {joined(classes['retrained'])}: {score(own)} in (a), {score(other)} in {letter}, "
-        f"{score(paper)} in the paper{_kappas(kept, world, classes['retrained'])}. "
-        f"{_verdict(own, other, paper, world)}{canonical if quiet else ''}"
-    )
-
-
-def _verdict(own: float, other: float, paper: float, world: World) -> str:
-    """Say which share of the gap between ours and the paper's a training closes."""
-    if abs(paper - own) < NEARER:
-        return "There is hardly a gap to close."
-    share, training = (other - own) / (paper - own), f"So the training of ({world.letter})"
-    if share > 2 - EXPLAINED:
-        return f"That is past the paper's, by {score(abs(other - paper))}."
-    if share >= EXPLAINED:
-        return f"{training} closes the gap."
-    if share > PART:
-        return f"{training} closes {percent(share, 0)} % of the gap."
-    form = ", a shortened form of the paper's," if world is STEPS else ", the paper's,"
-    return f"{training}{form} does not close the gap."
-
-
-def _kappas(kept: Kept, world: World, classes: Sequence[str]) -> str:
-    own, other = (native_kappa(kept, one, classes) for one in (OWN, world))
-    if own is None or other is None:
-        return ""
-    return f"; median norm of the retain rows {score(own)} in (a), {score(other)} in ({world.letter})"
 
 
 def _pra(kept: Kept) -> list[str]:
@@ -254,7 +228,8 @@ def _how_much(kept: Kept) -> str:
         if done < goals:
             name = f"{kept.group}{world.ending}"
             failed = [row for row in kept.failures if (row["protocol"], row["what"]) == (name, "audit")]
-            told += filter(None, [f"Of ({world.letter}) {done} of {goals} audits are there.", told_failures(failed)])
+            why = "; the others cannot be computed ([why](#what-was-run))" if done + len(failed) == goals else ""
+            told.append(f"Of ({world.letter}) {done} of {goals} audits are there{why}.")
         else:
             told.append(f"({world.letter}) is there in full{_left_out(kept, world)}.")
     return " ".join(told)

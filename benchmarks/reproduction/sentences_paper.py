@@ -6,9 +6,12 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Mapping
+from statistics import fmean
 
-from reproduction.agreement import agree, leave_one_out, means, without
+from reproduction.agreement import agree, leave_one_out, means, pairs, without
+from reproduction.beside import accuracy
 from reproduction.claims import list_claims, our_numbers
+from reproduction.experiments import OTHERS
 from reproduction.failed import told_failures
 from reproduction.simple import joined, listed, percent, score, signed, trainings
 from reproduction.stored import (
@@ -95,7 +98,31 @@ def original(kept: Kept) -> str:
         for row in paper_rows("summary_single_class")
         if (row["backbone"], row["method"]) == ("ResNet-18", "Original")
     )
-    return f"The original has {percent(ours, 2)} % on the test split, the paper's {theirs:.2f} %."
+    return f"The original has {percent(ours, 2)} % on the test split, the paper's {theirs:.2f} %.{_references(kept)}"
+
+
+def _references(kept: Kept) -> str:
+    """Give the accuracy of retrained models beside the paper's, and that of originals that are trained otherwise."""
+    here, there = kept.by_class(*PUBLISHED, "retain_before"), printed("unlearned", "retain_acc")
+    found = pairs({"retrained": here.get("retrained", {})}, there)
+    told = ""
+    if found:
+        ours, theirs = (fmean(some) for some in zip(*found.values(), strict=True))
+        apart = max(abs(a - b) for a, b in found.values())
+        told = (
+            f" Retrained models have {percent(ours, 2)} % on the retain classes, the paper's {percent(theirs, 2)} %; "
+            f"class by class they are within {percent(apart, 2)} points."
+        )
+    others = {
+        world.letter: rows
+        for world in OTHERS
+        if (rows := [row for row in kept.originals if row["protocol"] == f"{kept.group}{world.ending}"])
+    }
+    if others:
+        letters = joined([f"({letter})" for letter in others])
+        numbers = joined([f"{percent(accuracy(rows), 2)} %" for rows in others.values()])
+        told += f" Of other trainings, {letters} below, the original has {numbers}."
+    return told
 
 
 def unlearned(kept: Kept) -> str:

@@ -49,14 +49,17 @@ def other_settings(kept: Kept) -> str:
 def barely(kept: Kept) -> list[str]:
     """Say what the models are like that rates of 1e-7 and 1e-8 leave, in (b) where it has them, whose original is ours.
 
-    In (d), whose original is trained as the paper's was, they are told after that.
+    In (d), whose original has the schedule of the paper's code, they are told after that.
     """
     found = {world: sum(method in values(kept, world) for method in BARELY) for world in (RATES, FULL, STEPS)}
     world = max(found, key=found.__getitem__)
     if not found[world]:
         return []
     forget = values(kept, world, PUBLISHED, "forget_before")
-    again = f" In (d): {_left(kept, FULL)}." if found[FULL] and world is not FULL else ""
+    again = ""
+    if found[FULL] and world is not FULL:
+        classes = sorted({c for some in values(kept, FULL).values() for c in some}, key=int)
+        again = f" In (d), classes {joined(classes)}, where drift alone was not measured: {_left(kept, FULL)}."
     return [
         f"What rates of 1e-7 and 1e-8 leave, in ({world.letter}), retain and forget accuracy: {_left(kept, world)}; "
         f"the original's forget accuracy is {_original(kept, world)}. {_still_alike(forget, values(kept, world))}"
@@ -133,7 +136,7 @@ def _audited(kept: Kept) -> str:
     told = joined([f"{method_name(m)} {score(fmean(some.values()))}" for m, some in sides.items()])
     return (
         f" Audited, such networks of classes {joined(sorted(found))} give RS {score(fmean(found.values()))} in the "
-        f"paper's reading ({told}), class by class within {score(apart)} of either."
+        f"paper's reading ({told}), class by class within {score(apart, 3)} of either."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from statistics import fmean
 
-from reproduction.experiments import FULL, OWN, RATES, World, there, trained_otherwise
+from reproduction.experiments import FULL, NEARER, OWN, RATES, World, there, trained_otherwise
 from reproduction.scales import (
     Reading,
     Retrained,
@@ -15,13 +15,17 @@ from reproduction.scales import (
     retrained_models,
     swept_worlds,
 )
-from reproduction.sentences_experiments import EXPLAINED, NEARER, PART, counted
+from reproduction.sentences_experiments import counted
+from reproduction.sentences_references import EXPLAINED, PART
 from reproduction.simple import joined, number, percent, score, signed
 from reproduction.stored import Kept
 from reproduction.tables_rs import correlation
 from sfra.bench.protocol import load_protocol
 from sfra.scale import KAPPA
 from sfra.tables.names import method_name
+
+APART = 0.02
+"""Difference in RS at equal norm that counts: about two standard deviations of the seeds of an audit."""
 
 OFF = 0.2
 """Difference from the paper's mean RS from which on a method is named."""
@@ -47,8 +51,32 @@ def agreement_scales(kept: Kept) -> str:
     which = "Each of these scales was" if "".join(parts).count("is nearest to") > 1 else "This scale was"
     lacking = [f"({world.letter})" for world in (RATES, FULL) if world not in there(kept)]
     left = f" {joined(lacking)} {'has' if len(lacking) == 1 else 'have'} not been run." if lacking else ""
-    end = f"{which} chosen after seeing the paper's numbers: it locates the difference, and does not predict it.{left}"
+    end = f"{which} chosen after seeing the paper's numbers: it locates the difference, and does not predict it."
+    end += f"{_order(kept)}{left}"
     return "\n\n".join([*parts[:-1], f"{parts[-1]} {end}"] if len(parts) == 1 else [*parts, end])
+
+
+def _order(kept: Kept) -> str:
+    """Say whether the order of the methods is nearest where the level is, over all that was swept."""
+    sweeps = [
+        [one for one in found if one.world is world and one.kappa is not None and one.agreement.spearman is not None]
+        for worlds in swept_worlds(kept)
+        for found in [at_every_scale(kept, worlds)[0]]
+        for world in worlds
+    ]
+    nearest = [min(sweep, key=lambda one: one.agreement.difference) for sweep in sweeps if sweep]
+    if not nearest:
+        return ""
+    best = max((one for sweep in sweeps for one in sweep), key=lambda one: one.agreement.spearman or -1.0)
+    reached = sorted(one.agreement.spearman or 0.0 for one in nearest)
+    if best in nearest or (best.agreement.spearman or 0.0) < reached[-1] + NEARER:
+        return ""
+    span = correlation(reached[0]) if len(reached) == 1 else f"{correlation(reached[0])} to {correlation(reached[-1])}"
+    return (
+        f" Scale mends the level, not the order: Spearman is {span} there. The highest of these sweeps, "
+        f"{correlation(best.agreement.spearman)}, is that of ({best.world.letter}) at κ = {score(best.kappa)}, where "
+        f"the mean difference is {signed(best.agreement.bias)}."
+    )
 
 
 def _compared(kept: Kept, worlds: Sequence[World]) -> str:
@@ -79,18 +107,20 @@ def _elsewhere(models: Sequence[Retrained], world: World, seeds: int) -> str:
         f"In (a) and {letter} their heads have κ = {score(own.kappa)} and {score(other.kappa)} as released (median "
         f"norm of the centred retain rows, {_classes(list(some))}), and RS is {score(own.native)} and "
         f"{score(other.native)}. Scaled to the κ of {letter}, class by class, the models of (a) give "
-        f"{score(other.own)}. {_accounted(own, other, len(some), seeds)} Class by class, (a) scaled in this way and "
-        f"{letter} differ by at most {score(apart)}."
+        f"{score(other.own)}. {_accounted(list(some.values()), world, seeds)} Class by class, (a) scaled in this way "
+        f"and {letter} differ by at most {score(apart)}."
     )
     return " ".join(part for part in (told, _equal(own, other, letter), left) if part)
 
 
-def _accounted(own: Reading, other: Reading, classes: int, seeds: int) -> str:
+def _accounted(some: Sequence[Retrained], world: World, seeds: int) -> str:
     """Decide whether scaling alone does what another training did, for the models of some classes."""
+    mean, classes = mean_models(some), len(some)
+    own, other = mean.worlds[OWN], mean.worlds[world]
     assert other.own is not None
     moved, scaled = other.native - own.native, other.own - own.native
     if abs(moved) < NEARER:
-        return "The training hardly changes RS, so there is nothing for the norm to account for."
+        return _hardly([one.worlds[world] for one in some], moved, scaled, f"({world.letter})")
     share = scaled / moved
     if share >= EXPLAINED and abs(scaled - moved) <= NEARER:
         these = f"these {number(classes * seeds, 'model')}" if classes * seeds > 1 else "this model"
@@ -103,6 +133,19 @@ def _accounted(own: Reading, other: Reading, classes: int, seeds: int) -> str:
     if share > PART:
         return f"So the norm of the head accounts for {percent(share, 0)} % of what the training changes in RS."
     return "So the norm of the head does not account for what the training changes in RS."
+
+
+def _hardly(some: Sequence[Reading], moved: float, scaled: float, letter: str) -> str:
+    """Say whether a training that hardly changes RS does so at equal norm too."""
+    apart = [one.native - one.own for one in some if one.own is not None]
+    if abs(moved - scaled) < APART or min(apart) < 0 < max(apart):
+        return "The training hardly changes RS, so there is nothing for the norm to account for."
+    each = f", {score(min(map(abs, apart)))} to {score(max(map(abs, apart)))} by class" if len(apart) > 1 else ""
+    return (
+        f"So the training changes RS by {signed(moved)}, and the norm alone would change it by {signed(scaled)}: at "
+        f"equal norm {letter} gives {score(abs(moved - scaled))} {'more' if moved > scaled else 'less'}{each}. The "
+        "norm is not all that training changes."
+    )
 
 
 def _few(classes: int, seeds: int) -> str:

@@ -9,12 +9,16 @@ from collections import Counter
 from collections.abc import Mapping
 
 from reproduction.agreement import means
-from reproduction.beside import alarm, floors, place_name, side_of
+from reproduction.beside import alarm, class_names, floors, place_name, side_of
 from reproduction.sentences_beside import between
+from reproduction.sentences_sweeps import tally
 from reproduction.simple import joined, listed, percent
 from reproduction.stored import METHOD_LIST, VERDICT, Kept, own
+from reproduction.sweeps import outcomes, read_sweep
 from reproduction.tables_audit import false_alarms
 from reproduction.tables_rs import compared, correlation, scores
+from sfra.report.classes import class_name
+from sfra.scale import KAPPA
 from sfra.verdict import DELTA
 
 FORGOTTEN, BACK = 0.10, 0.8
@@ -33,10 +37,10 @@ MEANING = {
 
 
 def summary(kept: Kept, other: Kept) -> str:
-    """Say in four lines what came out in the reading of a verdict."""
+    """Say in four lines what came out in the reading of a verdict, and in one what other scales would change."""
     if not kept.main(*VERDICT):
         return "No audit is computed yet."
-    lines = [_order(kept, other), _hiding(kept, other), _alarms(kept, other), _masked(kept)]
+    lines = [_order(kept, other), _hiding(kept, other), _alarms(kept, other), _masked(kept), *_swept(kept)]
     rows = [row for row in own(kept.coverage, kept) if row["what"] == "audit" and row["done"] < row["goals"]]
     some = [f", from {row['done']:.0f} of {row['goals']:.0f} audits" for row in rows]
     return "\n".join([f"In short, in the reading of the verdict{''.join(some)}:", "", *(f"- {line}" for line in lines)])
@@ -109,6 +113,24 @@ def _alarms(kept: Kept, other: Kept) -> str:
     theirs = f"; {place_name(other)}: {there} of {total}" if total else ""
     what = alarm(kept, VERDICT, whose="their")
     return f"False alarms: {here} of {count} retrained models have {what} ({scored}{beside}){theirs}."
+
+
+def _swept(kept: Kept) -> list[str]:
+    """Say at which scale of the sweep most controls are recovered, and how many at the canonical one."""
+    found = {kappa: here for kappa, here in outcomes(kept).items() if here.controls}
+    if not found:
+        return []
+    names, classes = class_names(kept), read_sweep(kept).rs["masked"]
+    over = f"Over {len(found)} scales, for {joined([class_name(int(c), names) for c in sorted(classes, key=int)])}"
+    best = max(found, key=lambda kappa: len(found[kappa].recovered))
+    if not found[best].recovered:
+        return [f"{over}: no control is recovered at any of them."]
+    chosen, there = found.get(KAPPA), ""
+    if chosen and best != KAPPA:
+        alarms = f" and {chosen.alarms}" if chosen.references else ""
+        there = f", {len(chosen.recovered)}{alarms} at κ = {KAPPA:.2f}"
+    more = "; at no scale are more controls recovered"
+    return [f"{over}: {tally(found[best])} at κ = {best:.2f}{there}{more}."]
 
 
 def _masked(kept: Kept) -> str:

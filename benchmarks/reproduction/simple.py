@@ -51,6 +51,16 @@ def signed(value: float | None, digits: int = 2) -> Text:
     return text[1:] if float(text) == 0 else text.replace("-", "−")
 
 
+def goes(before: float, after: float, verb: str = "goes ") -> str:
+    """Write how a score changes.
+
+    >>> goes(0.153, 0.162), goes(0.153, 0.147, "")
+    ('goes from 0.15 to 0.16', 'stays at 0.15')
+    """
+    ends = [score(value) for value in (before, after)]
+    return f"{verb}from {ends[0]} to {ends[1]}" if ends[0] != ends[1] else f"stays at {ends[0]}"
+
+
 def percent(value: float | None, digits: int = 1) -> Text:
     """Write a fraction in percent, without the sign.
 

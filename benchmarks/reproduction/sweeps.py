@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 from reproduction.stored import Kept, Row
+from reproduction.tables_audit import count_alarms
 
 ENDING = "-scales"
 """What the name of the protocol adds to the group's."""
@@ -36,6 +37,8 @@ class Sweep:
     """By method, forget class and κ."""
     floors: Mapping[str, Curve]
     """What always answering the forget class would score, by forget class and κ."""
+    broken: frozenset[tuple[str, str, float]] = frozenset()
+    """Method, forget class and κ of audits that are degenerate."""
 
     @property
     def kappas(self) -> list[float]:
@@ -68,7 +71,63 @@ def read_sweep(kept: Kept) -> Sweep:
     return Sweep(
         rs={method: {forget: _means(curve) for forget, curve in some.items()} for method, some in rs.items()},
         floors={forget: _means(curve) for forget, curve in floors.items()},
+        broken=frozenset(
+            (row["method"], row["forget"], row["kappa"]) for row in sweep_rows(kept) if row["verdict"] == "degenerate"
+        ),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """What the audits of a sweep conclude at one scale."""
+
+    recovered: tuple[str, ...]
+    """Forget classes whose control is recovered."""
+    above: int
+    """Controls whose RS is above their floor."""
+    controls: int
+    alarms: int
+    """Retrained models with another verdict than not-recovered; degenerate ones are among them."""
+    references: int
+    degenerate: int
+    audits: int
+    lost: tuple[float, ...]
+    """Retain accuracy that each audit lost."""
+
+
+def outcomes(kept: Kept) -> dict[float, Outcome]:
+    """Count the verdicts of the sweep, scale by scale."""
+    rows = sweep_rows(kept)
+    return {
+        kappa: _outcome([row for row in rows if row["kappa"] == kappa])
+        for kappa in sorted({row["kappa"] for row in rows})
+    }
+
+
+def _outcome(rows: Sequence[Row]) -> Outcome:
+    masked = [row for row in rows if row["method"] == "masked"]
+    alarms, references = count_alarms(rows)
+    back = sorted((row["forget"] for row in masked if row["verdict"] == "recovered"), key=int)
+    return Outcome(
+        recovered=tuple(back),
+        above=sum(row["floor"] is not None and row["rs"] > row["floor"] for row in masked),
+        controls=len(masked),
+        alarms=alarms,
+        references=references,
+        degenerate=sum(row["verdict"] == "degenerate" for row in rows),
+        audits=len(rows),
+        lost=tuple(row["retain_before"] - row["retain_after"] for row in rows),
+    )
+
+
+def broken_from(found: Mapping[float, Outcome]) -> float | None:
+    """Return the scale from which on every audit is degenerate, if there is one."""
+    least = None
+    for kappa in sorted(found, reverse=True):
+        if found[kappa].degenerate < found[kappa].audits:
+            break
+        least = kappa
+    return least
 
 
 def quiet_scales(sweep: Sweep, limits: Mapping[str, Curve] | float) -> list[float]:
@@ -90,12 +149,14 @@ def quiet_scales(sweep: Sweep, limits: Mapping[str, Curve] | float) -> list[floa
 
 
 def gaps(sweep: Sweep) -> dict[str, dict[float, float]]:
-    """Subtract retrained from masked, class by class and scale by scale."""
+    """Subtract retrained from masked, class by class and scale by scale, where neither audit is degenerate."""
     masked, retrained = (sweep.rs.get(method, {}) for method in ("masked", "retrained"))
     both = [forget for forget in sweep.classes if forget in masked and forget in retrained]
     return {
         forget: {
-            kappa: rs - retrained[forget][kappa] for kappa, rs in masked[forget].items() if kappa in retrained[forget]
+            kappa: rs - retrained[forget][kappa]
+            for kappa, rs in masked[forget].items()
+            if kappa in retrained[forget] and not sweep.broken & {(m, forget, kappa) for m in ("masked", "retrained")}
         }
         for forget in both
     }

@@ -8,7 +8,7 @@ from statistics import fmean
 
 from reproduction.agreement import means
 from reproduction.beside import class_names
-from reproduction.simple import score, signed, simple_table
+from reproduction.simple import Text, score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, arrange, own
 from sfra.report.classes import label_name
 from sfra.tables import Table
@@ -28,17 +28,32 @@ def control_table(kept: Kept) -> Table:
             label_name(int(forget), names),
             score(value),
             score(here.get("retrained", {}).get(forget)),
-            *(map(score, best.get(forget, (None, None))) if best is not None else ()),
+            *(_best_cells(kept, best, forget) if best is not None else ()),
             score(native.get(forget)),
             score(reference_native.get(forget)),
         )
         for forget, value in here.get("masked", {}).items()
     ]
     columns = {"forget_class": "Forget class", "masked": "Masked", "retrained": "Retrained"}
-    columns |= {"masked_best": "Masked, best of sweep", "kappa": "at κ"} if best is not None else {}
+    if best is not None:
+        columns |= {"masked_best": "Masked, best of sweep", "kappa": "at κ", "retrained_there": "Retrained there"}
     columns |= {"masked_native": "Masked, native, worst-case", "retrained_native": "Retrained, native, worst-case"}
     notes = ("RS at canonical scale, source-free, unless said otherwise.",)
     return simple_table("positive-control", "Positive control: the original with its row masked", columns, rows, notes)
+
+
+def _best_cells(kept: Kept, best: Mapping[str, tuple[float, float]], forget: str) -> tuple[Text, ...]:
+    """Give the best RS of a sweep, its scale, and what a retrained model gives at that scale."""
+    if forget not in best:
+        return None, None, None
+    rs, kappa = best[forget]
+    beside = [
+        row["rs"]
+        for row in own(kept.audits, kept)
+        if (row["method"], row["forget"], row["rule"], row["variant"], row["kappa"])
+        == ("retrained", forget, "source-free", "released", kappa)
+    ]
+    return score(rs), score(kappa), score(fmean(beside)) if beside else None
 
 
 def swept_scales(kept: Kept) -> list[float]:

@@ -9,10 +9,8 @@ from reproduction.beside import Reading, Side, class_names, place_name, side_of
 from reproduction.claims import Claim, Numbers, list_claims, our_numbers, told, word
 from reproduction.simple import Text, score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, RULES, VERDICT, Kept, arrange, own
-from reproduction.sweeps import read_sweep
 from reproduction.tables_models import short
 from sfra.report.classes import label_name
-from sfra.scale import KAPPA
 from sfra.tables import Column, Table
 from sfra.tables.names import method_name
 
@@ -82,35 +80,6 @@ def reset_pair(kept: Kept, rule: str, scale: str = "canonical") -> tuple[ByClass
         if tuple(row[name] for name in ("scale", "rule", "audit", "variant")) == anew
     ]
     return kept.by_class(scale, rule), arrange(rows, "rs")
-
-
-def every_scale_table(kept: Kept) -> Table:
-    """Show RS at every scale of the sweep: the control and its references class by class, means of the others."""
-    sweep, names = read_sweep(kept), class_names(kept)
-    single = [m for m in ("masked", "retrained") if m in sweep.rs]
-    others = [m for m in METHOD_LIST if m in sweep.rs and m not in single]
-    rows = [
-        (
-            f"{kappa:.2f}",
-            *(
-                cell
-                for method in single
-                for cell in (
-                    *(score(sweep.rs[method].get(forget, {}).get(kappa)) for forget in sweep.classes),
-                    score(sweep.mean(method, kappa)),
-                )
-            ),
-            *(score(sweep.mean(method, kappa)) for method in others),
-        )
-        for kappa in sweep.kappas
-    ]
-    columns = {"kappa": "κ"}
-    for method in single:
-        columns |= {f"{method}_{c}": f"{method.title()}: {label_name(int(c), names)}" for c in sweep.classes}
-        columns |= {f"{method}_mean": f"{method.title()}: mean"}
-    columns |= {method.replace("-", "_"): method_name(method) for method in others}
-    notes = (f"Source-free. The canonical scale is κ = {KAPPA:.2f}. Means are over the forget classes that are there.",)
-    return simple_table("every-scale", "RS at every scale", columns, rows, notes)
 
 
 def claims_beside_table(kept: Kept, other: Kept) -> Table:

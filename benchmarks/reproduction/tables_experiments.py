@@ -83,7 +83,7 @@ def changes_table(kept: Kept) -> Table:
                 (
                     step.what,
                     *(str(len(found.classes)), str(found.models), score(found.size)),
-                    *(score(before.difference), score(after.difference)),
+                    *(score(before.difference, 3), score(after.difference, 3)),
                     *(score(before.spearman), score(after.spearman)),
                     *(score(side.get("retrained")) for side in (found.paper, found.before, found.after)),
                 )

@@ -27,6 +27,7 @@ from reproduction.keep import COLUMNS, busy, keep, rows_of, to_csv
 from reproduction.selection import best_epoch, parts
 from reproduction.slim import slim_audit
 from reproduction.stored import KEPT, METHOD_LIST, Kept, read_kept
+from reproduction_made import cells, paper_value
 from sfra.bench.packing import read_facts, unpack
 from sfra.bench.records import Record
 from sfra.bench.report import make_report
@@ -96,6 +97,40 @@ def test_every_block_is_used_or_in_the_report_and_unknown_ones_are_refused(kept:
     with pytest.raises(InputError, match=r"unknown text\n  expected: coverage, .*\n  got: +nonsense"):
         refresh("<!-- text nonsense -->\n<!-- end -->", kept)
     assert len({table.label for table in comparison_tables(kept)}) == len(TABLES)
+
+
+def test_originals_and_references_are_told_as_the_files_have_them(kept: Kept) -> None:
+    hits: dict[str, list[float]] = {}
+    for row in kept.originals:
+        hits.setdefault(row["protocol"], []).append(row["hits"] / row["samples"])
+    text = SENTENCES["original"](kept)
+    assert text.startswith(
+        f"The original has {100 * fmean(hits[COMPARED]):.2f} % on the test split, the paper's 94.65 %."
+    )
+    steps, full = (100 * fmean(hits[f"{COMPARED}-{name}"]) for name in ("steps", "long-steps"))
+    assert text.endswith(f"Of other trainings, (c) and (d) below, the original has {steps:.2f} % and {full:.2f} %.")
+    ours = kept.by_class("native", "worst-case", "retain_before")["retrained"]
+    paper = {one: paper_value("retrained", one, "unlearned", "retain_acc") for one in ours}
+    apart = max(abs(100 * ours[one] - paper[one]) for one in ours)
+    means = f"{100 * fmean(ours.values()):.2f} % on the retain classes, the paper's {fmean(paper.values()):.2f} %"
+    assert f"Retrained models have {means}; class by class they are within {apart:.2f} points." in text
+
+
+def test_the_control_at_its_best_scale_stands_beside_a_retrained_model_at_that_scale(kept: Kept) -> None:
+    rows = {
+        (row["method"], row["forget"], row["kappa"]): row["rs"]
+        for row in kept.audits
+        if (row["protocol"], row["variant"], row["rule"]) == (COMPARED, "released", "source-free")
+        and row["audit"] == "main"
+    }
+    shown = list(cells(TABLES["control"](kept)).values())
+    assert len(shown) == 10
+    for forget, line in enumerate(shown):
+        swept = {k: rs for (m, c, k), rs in rows.items() if (m, c) == ("masked", str(forget)) and k is not None}
+        kappa = max(swept, key=swept.__getitem__)
+        beside = rows["retrained", str(forget), kappa]
+        found = (line["masked_best"], line["kappa"], line["retrained_there"])
+        assert found == (f"{swept[kappa]:.2f}", f"{kappa:.2f}", f"{beside:.2f}")
 
 
 # the numbers

@@ -123,8 +123,11 @@ def test_the_effects_of_scale_and_epoch_are_those_of_the_tables_above(bare: Kept
         ("reading the last epoch", "native, source-free"),
         ("canonical scale", "canonical, worst-case"),
     ):
-        assert changed[step]["difference_before"] == above["native, worst-case"]["difference"]
-        assert changed[step]["difference_after"] == above[reading]["difference"]
+        for when, where in (("before", "native, worst-case"), ("after", reading)):
+            exact, rounded = changed[step][f"difference_{when}"], above[where]["difference"]
+            assert exact is not None
+            assert rounded is not None
+            assert float(exact) == pytest.approx(float(rounded), abs=0.0055)
         assert changed[step]["spearman_after"] == above[reading]["spearman"]
         assert (changed[step]["methods"], changed[step]["models"]) == ("11", "110")
 
@@ -203,8 +206,8 @@ def test_each_change_is_measured_over_what_both_sides_have(bare: Kept) -> None:
     mine = found["another training, (b) to (c)"]
     assert (mine["methods"], mine["models"]) == ("10", "30")
     assert mine["size"] == f"{fmean(abs(steps[m] - rates[m]) for m in methods):.2f}"
-    assert mine["difference_before"] == f"{fmean(abs(rates[m] - paper[m]) for m in methods):.2f}"
-    assert mine["difference_after"] == f"{fmean(abs(steps[m] - paper[m]) for m in methods):.2f}"
+    assert mine["difference_before"] == f"{fmean(abs(rates[m] - paper[m]) for m in methods):.3f}"
+    assert mine["difference_after"] == f"{fmean(abs(steps[m] - paper[m]) for m in methods):.3f}"
     rho = [stats.spearmanr(list(side.values()), list(paper.values())).statistic for side in (rates, steps)]
     assert [mine["spearman_before"], mine["spearman_after"]] == [f"{one:.2f}" for one in rho]
     assert mine["retrained_paper"] == f"{paper['retrained']:.2f}"
@@ -282,10 +285,12 @@ def test_tiny_rates_are_told_of_our_original_and_then_of_one_trained_as_the_pape
     both = in_full(rated(bare, 0.5), 0.5, changed={"forget_before": 0.125, "retain_before": 0.92})
     told = SENTENCES["experiments"](both)
     assert "What rates of 1e-7 and 1e-8 leave, in (b)" in told
-    assert "In (d): Random Label 92.0 and 12.5 % (paper " in told
+    assert (
+        "In (d), classes 0, 3 and 7, where drift alone was not measured: Random Label 92.0 and 12.5 % (paper " in told
+    )
     lacking = SENTENCES["experiments"](in_full(bare, 0.5))
     assert "What rates of 1e-7 and 1e-8 leave, in (d)" in lacking
-    assert "In (d): Random Label" not in lacking
+    assert "where drift alone was not measured" not in lacking
 
 
 def test_what_else_than_the_rate_is_other_is_named_method_by_method(bare: Kept) -> None:
@@ -337,7 +342,7 @@ def test_tiny_rates_are_compared_with_passes_that_change_no_weight(bare: Kept) -
     apart = max(abs(value - 0.5) for some in rs.values() for value in some.values())
     means = [f"{fmean(some.values()):.2f}" for some in rs.values()]
     line = f"give RS 0.50 in the paper's reading (Random Label {means[0]} and Boundary Shrink {means[1]})"
-    assert f"Audited, such networks of classes 3 and 7 {line}, class by class within {apart:.2f} of either." in told_of
+    assert f"Audited, such networks of classes 3 and 7 {line}, class by class within {apart:.3f} of either." in told_of
     further = [{**row, "retain": 0.94} for row in rows]
     told = SENTENCES["experiments"](replace(kept, drift=[*start, *further]))
     assert "within 4.0 points of either in (b): other things moved too." in told

@@ -60,15 +60,16 @@ def test_the_table_is_what_the_file_says(committed: Kept) -> None:
     for row in rows:
         key = tuple(row[name] for name in ("protocol", "audit", "varied", "method", "scale", "rule", "variant"))
         found.setdefault(key, []).append(row)
-    settings = {"Proposal": "proposal", "Score": "score", "Forget row": "missing_row", "Support": "proposal"}
+    settings = {"proposal": "proposal", "score": "score", "forget row": "missing_row", "support": "proposal"}
     settings |= {"M": "m", "N": "n"}
     shown = read(committed)
     assert len(shown) == 23
     for name, factor in FACTORS.items():
         classes = TEN if factor in (PROPOSALS, SCORES) else ["7"]
         for level, text in factor.names.items():
-            (line,) = [row for row in shown if (row["varied"], row["level"]) == (name, text)]
             main = level == factor.main
+            head = (name if len(name) == 1 else name.capitalize(), f"{text} (main)" if main else text)
+            (line,) = [row for row in shown if (row["varied"], row["level"]) == head]
             place = (COMPARED, "main", "") if main else (ABLATIONS, factor.audit, f"{settings[name]}={level}")
             variant = "released" if main else factor.variant
             some = [
@@ -87,14 +88,22 @@ def test_what_is_missed_is_named_and_what_is_found_is_counted(committed: Kept) -
     missed = [one for one in others if one.recovered < len(one.classes)]
     told = SENTENCES["masked"](committed)
     assert f"with {len(others) - len(missed)} of {len(others)} other settings" in told
-    assert (
-        "Proposal and Score were varied for 10 classes, Forget row, Support, M and N were varied for class 7." in told
-    )
+    assert "Proposal and score were varied for 10 classes; forget row, support, M and N were varied for class 7" in told
     for one in missed:
-        assert f"{one.factor.names[one.level]} (0 of 1, mean RS {one.verdict:.2f})" in told
+        assert one.factor.names[one.level] in told
+        assert f"(RS {one.verdict:.2f})" in told
     gaps = {one.verdict - one.reference: one for one in others if one.reference is not None and one not in missed}
     least = gaps[min(gaps)]
-    assert f"{least.factor.names[least.level]}: {least.verdict:.2f} against {least.reference:.2f}" in told
+    name = f"{least.factor.names[least.level]} score"
+    assert f"{name}: {least.verdict:.2f} against {least.reference:.2f}, +{min(gaps):.2f} on average, " in told
+    rows = [row for row in committed.audits if (row["protocol"], row["varied"]) == (ABLATIONS, f"score={least.level}")]
+    rs = {
+        (row["method"], row["forget"]): row["rs"]
+        for row in rows
+        if (row["scale"], row["rule"], row["variant"]) == (*VERDICT, "released")
+    }
+    single = min(rs["masked", forget] - rs["retrained", forget] for forget in TEN)
+    assert f" on average, +{single:.2f} for one class." in told
 
 
 def test_without_audits_of_the_control_one_sentence_says_so(bare: Kept) -> None:
@@ -118,7 +127,9 @@ def test_a_reference_that_alarms_as_well_leaves_little_between(bare: Kept) -> No
     assert "Where it is found, least is left" in SENTENCES["masked"](added(bare, control))  # of the main audits
     beside = controlled(bare, "uniform", {"7": 0.5}, method="retrained")
     told = SENTENCES["masked"](added(bare, control, beside))
-    assert told.endswith("retrained models with proposal uniform: 0.75 against 0.50, +0.25.")
-    assert "with 1 of 1 other settings, and missed with none. Proposal was varied for class 7." in told
+    assert told.endswith("retrained models with the uniform proposal: 0.75 against 0.50, +0.25.")
+    assert "with 1 of 1 other settings, and missed with none. Proposal was varied for class 7 alone." in told
     lost = SENTENCES["masked"](added(bare, controlled(bare, "uniform", {"7": 0.125}, verdict="generic")))
-    assert "with 0 of 1 other settings, and missed with proposal uniform (0 of 1, mean RS 0.12)." in lost
+    assert "with 0 of 1 other settings, and missed with the uniform proposal (RS 0.12)." in lost
+    two = SENTENCES["masked"](added(bare, controlled(bare, "uniform", {"3": 0.5, "7": 0.25}, verdict="generic")))
+    assert "missed with the uniform proposal (0 of 2, mean RS 0.38)." in two

@@ -230,7 +230,8 @@ def test_models_that_are_all_equal_are_counted(other: Kept) -> None:
     assert told(other, again("scrub", "3"), again("delete", "3"), again("salun", "0", head=None)) == (
         "Not all was computed in one sitting: three models were made in two. "
         "The losses of every epoch and the validation accuracies are equal to the last digit in all three. "
-        "Heads of more than one making were kept of two models: they are equal bit for bit in both. "
+        "Heads of more than one making were kept of two models: they are equal bit for bit in both; "
+        "not compared: SalUn of class 0. "
         "As far as this shows, audits and linear probes of different sittings are of the same models."
     )
 
@@ -249,7 +250,7 @@ def test_models_that_differ_are_counted_and_named(other: Kept) -> None:
         "The losses of every epoch and the validation accuracies are equal to the last digit in two of five, not in "
         f"SCRUB of class 3, SalUn of class 1+6 and Original (`{RATED}`). "
         "Heads of more than one making were kept of three models: they are equal bit for bit in one of three, not in "
-        "SCRUB of class 3 and DELETE of class 3. "
+        f"SCRUB of class 3 and DELETE of class 3; not compared: SalUn of class 1+6 and Original (`{RATED}`). "
         "Where a model differs, audits and linear probes of different sittings may be of different models."
     )
 
@@ -258,7 +259,7 @@ def test_models_that_differ_are_counted_and_named(other: Kept) -> None:
 def test_one_difference_is_enough_not_to_call_models_the_same(other: Kept, history: str, head: str | None) -> None:
     text = told(other, again("finetune", "0"), again("scrub", "3", history, head))
     assert text.endswith("may be of different models.")
-    assert text.count("SCRUB of class 3") == 1
+    assert text.count("not in SCRUB of class 3") == 1
 
 
 def test_a_single_model_and_heads_that_are_not_there_are_told(other: Kept) -> None:
@@ -270,6 +271,14 @@ def test_a_single_model_and_heads_that_are_not_there_are_told(other: Kept) -> No
     )
     text = told(other, again("scrub", "3", "no"), again("delete", "3", "no"))
     assert "are not equal to the last digit, in SCRUB of class 3 and DELETE of class 3." in text
+
+
+def test_heads_that_were_not_compared_are_named_unless_they_are_many(other: Kept) -> None:
+    alone = [again("original", "", head=None), again("scrub", "3")]
+    assert "they are equal bit for bit; not compared: Original. " in told(other, *alone)
+    many = [again("scrub", "3"), *(again("delete", str(label), head=None) for label in range(6))]
+    assert "they are equal bit for bit; of six models they were not compared. " in told(other, *many)
+    assert "not compared" not in told(other, again("scrub", "3"))
 
 
 def test_where_no_model_was_made_twice_nothing_is_concluded(other: Kept) -> None:

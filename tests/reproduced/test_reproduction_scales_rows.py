@@ -132,6 +132,28 @@ def test_agreement_of_the_full_training_is_that_of_numpy_on_the_csv(grid: Any, c
     recomputed({"a": own, "d": full}, shown, told.partition("that (a), (d) and")[2])
 
 
+def test_where_the_order_is_nearest_is_told_beside_where_the_level_is(committed: Kept) -> None:
+    rows = {
+        (table.label, letter, kappa): row
+        for table in (agreement_scales_table(committed), full_scales_table(committed))
+        for kappa, row in cells(table).items()
+        for letter in "abd"
+        if kappa != "native" and f"{letter}_spearman" in row
+    }
+
+    def number(place: tuple[str, str, str], name: str) -> float:
+        return float(str(rows[place][f"{place[1]}_{name}"]).replace("−", "-"))
+
+    sweeps = {place[:2] for place in rows}
+    nearest = [min((p for p in rows if p[:2] == sweep), key=lambda p: number(p, "difference")) for sweep in sweeps]
+    reached = [number(place, "spearman") for place in nearest]
+    best = max(rows, key=lambda place: number(place, "spearman"))
+    told = agreement_scales(committed)
+    assert f"Spearman is {min(reached):.2f} to {max(reached):.2f} there." in told
+    assert f"The highest of these sweeps, {number(best, 'spearman'):.2f}, is that of ({best[1]})" in told
+    assert f"where the mean difference is {rows[best][f'{best[1]}_bias']}." in told
+
+
 def test_retrained_models_stand_to_the_papers_as_is_said(grid: Any, committed: Kept) -> None:
     ours, paper = (
         np.array([value(str(k)) for k in range(10)])

@@ -25,6 +25,7 @@ from reproduction.stored import KEPT, METHOD_LIST, PUBLISHED, VERDICT, Kept, rea
 from reproduction.tables_audit import control_table
 from reproduction.tables_models import unlearned_table
 from second_toys import BLOCK, GROUP, TEMPLATE, audits, blocks, mean_rs, minus
+from sfra.bench.protocol import load_protocol
 from sfra.tables.names import method_name
 from sfra.trace import RETAIN_FLOOR
 
@@ -48,11 +49,17 @@ def test_prose_outside_the_blocks_has_no_scores_and_counts_what_the_protocol_has
     assert (len({row["forget"] for row in kept.main(*VERDICT)}), len(set(METHOD_LIST) - {"retrained"})) == (10, 10)
     assert {row["scale"] for row in kept.audits} == {"native", "canonical"}
     assert "audited at native and at canonical scale" in " ".join(prose.split())
+    swept = load_protocol(f"{GROUP}-scales")
+    assert (len(swept.methods) + len(swept.controls), len(swept.forget)) == (6, 3)
+    assert "six models each of three classes" in " ".join(prose.split())
 
 
 def test_every_block_is_made_and_making_it_again_changes_nothing(kept: Kept, other: Kept) -> None:
     text = refresh_beside(TEMPLATE.read_text(encoding="utf-8"), kept, other)
-    assert [place for place, content in blocks(text).items() if not content] == [("table", "every-scale")]
+    assert [place for place, content in blocks(text).items() if not content] == [
+        ("table", "every-scale"),
+        ("table", "every-scale-means"),
+    ]
     assert refresh_beside(text, kept, other) == text
     assert "None" not in text
     assert "nan" not in text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,65 +11,15 @@ import numpy as np
 import pytest
 
 from reproduction.document_beside import refresh_beside, sentences_of, tables_of
-from reproduction.draw import beside_figures, description
-from reproduction.stored import PUBLISHED, VERDICT, Kept, Row, read_kept
+from reproduction.draw import beside_figures, description, document_figures
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, read_kept
 from reproduction.sweeps import gaps, mean_gap, quiet_scales, read_sweep
 from reproduction_made import cells
 from second_toys import GROUP, TEMPLATE, blocks
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
-from sfra.scale import KAPPA, SWEEP
-
-SCALES = f"{GROUP}-scales"
-KAPPAS = [float(f"{kappa:.5f}") for kappa in SWEEP]
-"""As the rows have them."""
-
-FLOOR = 0.38
-BASE = {
-    "retrained": [0.0, 0.02, 0.04, 0.10, 0.40, 0.60, 0.75, 0.85, 0.90],
-    "masked": [0.10, 0.20, 0.50, 0.70, 0.80, 0.85, 0.90, 0.92, 0.94],
-    "boundary-shrink": [0.20, 0.40, 0.60, 0.70, 0.77, 0.80, 0.80, 0.80, 0.80],
-    "bad-teacher": [0.70, 0.80, 0.90, 0.94, 0.95, 0.95, 0.95, 0.95, 0.95],
-    "salun": [0.60, 0.75, 0.88, 0.92, 0.94, 0.94, 0.94, 0.94, 0.94],
-    "delete": [0.30, 0.40, 0.60, 0.70, 0.74, 0.75, 0.75, 0.75, 0.75],
-}
-SHIFT = {"0": -0.02, "40": 0.01, "50": 0.0}
-
-
-def reading(method: str, forget: str, kappa: float | None, rs: float, **more: Any) -> dict[str, Any]:
-    place = {"protocol": SCALES, "seed": 0.0, "method": method, "forget": forget, "audit": "main", "varied": None}
-    scale = "native" if kappa is None else "canonical" if kappa == KAPPA else f"kappa={kappa:.4g}"
-    at = {"scale": scale, "kappa": kappa, "variant": "released", "rule": "source-free", "rs": rs, "rs_std": 0.0}
-    rest: dict[str, Any] = dict.fromkeys(("retain_before", "retain_after"), 0.76)
-    rest |= {"delta_rs": 0.0, "reference_rs": 0.1, "forget_before": 0.5, "forget_after": 0.5, "epoch": 500.0}
-    return {**place, **at, **rest, "floor": FLOOR, "verdict": "not-recovered", **more}
-
-
-def sweep_of(curves: Mapping[str, Sequence[float]], shift: Mapping[str, float] = SHIFT) -> list[dict[str, Any]]:
-    """Make the audits of a sweep: curves by method, each shifted by class; other rules and native scale say 1."""
-    rows = []
-    for method, curve in curves.items():
-        for forget, by in shift.items():
-            rows.append(reading(method, forget, None, 1.0))
-            for kappa, rs in zip(KAPPAS, curve, strict=True):
-                rows.append(reading(method, forget, kappa, min(1.0, max(0.0, round(rs + by, 5)))))
-                rows += [reading(method, forget, kappa, 1.0, rule=rule) for rule in ("worst-case", "validation")]
-    return rows
-
-
-def covered(done: int) -> dict[str, Any]:
-    return {"protocol": SCALES, "what": "audit", "done": float(done), "goals": 18.0, "seconds": 1.0}
-
-
-def with_sweep(kept: Kept, rows: Sequence[Row]) -> Kept:
-    done = len({(row["method"], row["forget"]) for row in rows})
-    return replace(kept, audits=[*kept.audits, *rows], coverage=[*kept.coverage, covered(done)])
-
-
-def grid(rows: Sequence[Row], method: str) -> np.ndarray[Any, Any]:
-    """RS of a method as an array of classes and scales."""
-    found = {(r["forget"], r["kappa"]): r["rs"] for r in rows if (r["method"], r["rule"]) == (method, "source-free")}
-    return np.array([[found[forget, kappa] for kappa in KAPPAS] for forget in SHIFT])
+from sfra.scale import KAPPA
+from sweep_toys import BASE, FLOOR, KAPPAS, SCALES, SHIFT, covered, empty, grid, reading, sweep_of, with_sweep
 
 
 @pytest.fixture(scope="module")
@@ -106,11 +56,12 @@ def test_without_rows_it_says_that_it_has_not_been_run(kept: Kept, other: Kept, 
     assert say(kept) == (
         f"It has not been run: `{SCALES}` asks for 9 scales of models of thing 0 (0), thing 40 (40) and thing 50 (50)."
     )
-    assert tables_of(other)["every-scale"](kept).rows == ()
+    for name in ("every-scale", "every-scale-means"):
+        assert tables_of(other)[name](kept).rows == ()
     assert "sweep" not in beside_figures(kept, other)
     text = refresh_beside(TEMPLATE.read_text(encoding="utf-8"), kept, other)
     assert "sweep.svg" not in text
-    assert blocks(text)["table", "every-scale"] == ""
+    assert blocks(text)["table", "every-scale"] == blocks(text)["table", "every-scale-means"] == ""
 
 
 def test_the_committed_rows_are_told_of_as_they_are(other: Kept, say: Callable[[Kept], str]) -> None:
@@ -142,6 +93,34 @@ def test_quiet_scales_and_what_is_given_there_are_those_of_numpy(kept: Kept, say
             assert f"{found.min():.2f} to {found.max():.2f} (mean {found.mean():.2f}) for {name}" in line
     assert f"its floor ({FLOOR:.2f}: what answering every sample with the forget class would score) up to" in told[3]
     assert KAPPAS[int(np.flatnonzero(top <= 0.05).max())] == 1.20208
+    high = int((grid(rows, "masked")[:, int(np.flatnonzero(top <= FLOOR).max())] > FLOOR).sum())
+    assert told[3].endswith(f" for SalUn; {high} of 3 controls are above their floor.")
+    assert "above their floor" not in told[2]
+
+
+@pytest.mark.parametrize(
+    ("retrained", "told"),
+    [
+        ([0.0, 0.2, 0.2], "is at or below RS 0.05 only at the smallest scale, κ = 0.85; there RS is "),
+        ([0.0, 0.0, 0.2], "is at or below RS 0.05 up to κ = 1.01; there RS is "),
+        ([0.2, 0.0, 0.2], "is at or below RS 0.05 at κ = 1.01; there RS is "),
+    ],
+)
+def test_the_smallest_scale_is_no_range(
+    kept: Kept, say: Callable[[Kept], str], retrained: list[float], told: str
+) -> None:
+    curves = {**BASE, "retrained": [*retrained, *([0.2] * 6)]}
+    assert told in say(with_sweep(kept, sweep_of(curves, dict.fromkeys(SHIFT, 0.0))))
+
+
+def test_controls_above_their_floor_are_counted_where_references_are_below_theirs(
+    kept: Kept, say: Callable[[Kept], str]
+) -> None:
+    curves = {"retrained": [0.1, 0.1, *([0.5] * 7)], "masked": [0.1, FLOOR, *([0.5] * 7)]}
+    for shifts, told in (((0.0, 0.01), "1 of 2 controls is"), ((0.01, 0.02), "2 of 2 controls are")):
+        text = say(with_sweep(kept, sweep_of(curves, dict(zip(("0", "40"), shifts, strict=True)))))
+        assert "up to κ = 1.01; there RS is " in text
+        assert f"; {told} above their floor." in text
 
 
 def test_the_widest_gap_is_named_by_class_and_on_average(kept: Kept, say: Callable[[Kept], str]) -> None:
@@ -163,21 +142,22 @@ def test_the_widest_gap_is_named_by_class_and_on_average(kept: Kept, say: Callab
     assert (KAPPAS[int(apart[2].argmax())], KAPPAS[best]) == (KAPPAS[1], KAPPAS[3])
     assert f"(+{mean[best]:.2f})." in told
     at = KAPPAS.index(KAPPA)
-    assert f"is near that: 1 step of the sweep above it, with an average gap of +{mean[at]:.2f}" in told
-    assert f"{mean[best] - mean[at]:.2f} less; retrained models give 0.38 to 0.41 there." in told
+    assert f"is 1 step of the sweep above that, with an average gap of +{mean[at]:.2f}: 0 of 3 controls are" in told
+    assert "and 0 of 3 retrained models raise an alarm (0 at κ = 1.43); retrained models give 0.38 to 0.41." in told
+    assert " less" not in told
 
 
 @pytest.mark.parametrize(
     ("best", "told"),
     [
-        (4, "which was chosen on CIFAR-10 and digits, is the scale of the largest average gap; retrained"),
-        (5, "is near that: 1 step of the sweep below it, with an average gap of +0.50, 0.30 less;"),
-        (3, "is near that: 1 step of the sweep above it, with an average gap of +0.50, 0.30 less;"),
-        (0, "is not near that: 4 steps of the sweep above it, with an average gap of +0.50, 0.30 less;"),
-        (8, "is not near that: 4 steps of the sweep below it, with an average gap of +0.50, 0.30 less;"),
+        (4, "which was chosen on CIFAR-10 and digits, is the scale of the largest average gap: 0 of 3 controls are"),
+        (5, "is 1 step of the sweep below that, with an average gap of +0.50: 0 of 3 controls are"),
+        (3, "is 1 step of the sweep above that, with an average gap of +0.50: 0 of 3 controls are"),
+        (0, "is 4 steps of the sweep above that, with an average gap of +0.50: 0 of 3 controls are"),
+        (8, "is 4 steps of the sweep below that, with an average gap of +0.50: 0 of 3 controls are"),
     ],
 )
-def test_how_near_the_canonical_scale_is_follows_from_the_gaps(
+def test_how_far_the_canonical_scale_is_away_follows_from_the_gaps(
     kept: Kept, say: Callable[[Kept], str], best: int, told: str
 ) -> None:
     masked = [0.8 if i == best else 0.5 for i in range(9)]
@@ -208,10 +188,6 @@ def test_a_model_exactly_at_its_limit_is_quiet_and_one_without_a_floor_is_not() 
     assert quiet_scales(sweep, sweep.floors) == [1.0]
 
 
-def empty() -> Kept:
-    return Kept(group=GROUP)
-
-
 def test_gaps_are_over_the_scales_and_classes_that_both_have() -> None:
     rows = [reading("masked", "0", kappa, 0.75) for kappa in (1.0, 2.0, 4.0)]
     rows += [reading("retrained", "0", kappa, 0.25) for kappa in (2.0, 4.0, 8.0)]
@@ -226,23 +202,6 @@ def test_gaps_are_over_the_scales_and_classes_that_both_have() -> None:
     assert mean_gap([]) == {}
 
 
-def test_the_table_has_the_control_by_class_and_means_of_the_others(kept: Kept, other: Kept) -> None:
-    rows = sweep_of(BASE)
-    table = tables_of(other)["every-scale"](with_sweep(kept, rows))
-    shown = cells(table)
-    assert list(shown) == [f"{kappa:.2f}" for kappa in KAPPAS]
-    for i, kappa in enumerate(KAPPAS):
-        row = shown[f"{kappa:.2f}"]
-        for method in ("masked", "retrained"):
-            found = grid(rows, method)[:, i]
-            assert [row[f"{method}_{forget}"] for forget in SHIFT] == [f"{one:.2f}" for one in found]
-            assert float(row[f"{method}_mean"] or "nan") == pytest.approx(found.mean(), abs=0.00501)
-        for method in ("boundary-shrink", "bad-teacher", "salun", "delete"):
-            mean = grid(rows, method)[:, i].mean()
-            assert float(row[method.replace("-", "_")] or "nan") == pytest.approx(mean, abs=0.00501)
-    assert [column.heading for column in table.columns][1:3] == ["Masked: thing 0 (0)", "Masked: thing 40 (40)"]
-
-
 # parts
 
 
@@ -252,7 +211,11 @@ def test_the_table_has_the_control_by_class_and_means_of_the_others(kept: Kept, 
         (["retrained"], ["0"], "; there of Masked, Bad Teacher and SalUn nothing is there."),
         (["masked"], ["0", "40"], "No retrained model is there yet, so nothing can be said of how quiet they are."),
         (["masked", "salun"], ["0"], "Masked and retrained models of the same class are not there yet"),
-        (["retrained", "masked"], ["40"], "Masked minus retrained is largest at κ = 1.43 for thing 40 (40) (+0.60)."),
+        (
+            ["retrained", "masked"],
+            ["40"],
+            "neither audit is degenerate, is largest at κ = 1.43 for thing 40 (40) (+0.60).",
+        ),
         (["delete"], ["50"], "Masked and retrained models of the same class are not there yet"),
         (list(BASE), ["0", "40"], f"`{SCALES}`: 12 of 18 models of thing 0 (0) and thing 40 (40), at 9 scales"),
     ],
@@ -266,7 +229,12 @@ def test_a_part_of_the_sweep_is_told_as_a_part(
     text = refresh_beside(TEMPLATE.read_text(encoding="utf-8"), some, other)
     assert re.search(r"\b(None|nan|inf)\b", text) is None
     assert [place for place, content in blocks(text).items() if not content] == []
-    assert len(tables_of(other)["every-scale"](some).rows) == 9
+    for name in ("every-scale", "every-scale-means"):
+        assert len(tables_of(other)[name](some).rows) == 9
+    shown = cells(tables_of(other)["every-scale"](some)).values()
+    assert {(row["recovered"] is None, row["alarms"] is None) for row in shown} == {
+        ("masked" not in methods, "retrained" not in methods)
+    }
 
 
 def test_rows_at_the_canonical_scale_alone_are_no_sweep_to_compare(kept: Kept, say: Callable[[Kept], str]) -> None:
@@ -297,18 +265,27 @@ def test_the_sweep_changes_nothing_else_on_the_page(kept: Kept, other: Kept) -> 
     template = TEMPLATE.read_text(encoding="utf-8")
     before, after = (blocks(refresh_beside(template, one, other)) for one in (kept, swept))
     assert {place for place in before if before[place] != after[place]} == {
+        ("text", "summary"),
+        ("text", "coverage"),
         ("text", "every-scale"),
         ("table", "every-scale"),
+        ("table", "every-scale-means"),
     }
+    for line in before["text", "summary"].splitlines():
+        assert line in after["text", "summary"]
     drawn = [{name: description(chart) for name, chart in beside_figures(one, other).items()} for one in (kept, swept)]
     assert {name: text for name, text in drawn[1].items() if name != "sweep"} == drawn[0]
 
 
-def test_the_coverage_of_the_page_is_that_of_its_own_protocol(kept: Kept, other: Kept) -> None:
+def test_the_coverage_of_the_page_is_that_of_its_own_protocol_and_of_the_sweep(kept: Kept, other: Kept) -> None:
     coverage = sentences_of(other)["coverage"]
     lacking = replace(kept, coverage=[*kept.coverage, covered(2)])
-    assert coverage(lacking) == coverage(kept)
-    assert SCALES not in coverage(lacking)
+    assert f"\n- `{SCALES}`: 2 of 18 audits.\n" in coverage(lacking)
+    assert "Not computed yet: 16 audits." in coverage(lacking)
+    assert f"\n- `{SCALES}`: 18 of 18 audits.\n" in coverage(replace(kept, coverage=[*kept.coverage, covered(18)]))
+    another = replace(kept, coverage=[*kept.coverage, {**covered(2), "protocol": f"{GROUP}-published"}])
+    assert coverage(another) == coverage(kept)
+    assert SCALES not in coverage(kept)
 
 
 # the figure
@@ -320,8 +297,33 @@ def test_the_figure_is_drawn_of_the_sweep_and_shown(kept: Kept, other: Kept, say
     drawn = beside_figures(swept, other)
     assert list(drawn) == ["comparison", "comparison-canonical", "heatmap", "sweep"]
     told = description(drawn["sweep"])
-    assert told.startswith("RS of 6 methods over 9 scales from κ = 0.85 to 3.40.")
+    assert told.startswith("RS of 5 methods and the control over 9 scales from κ = 0.85 to 3.40.")
+    without = beside_figures(with_sweep(kept, [row for row in rows if row["method"] != "masked"]), other)
+    assert description(without["sweep"]).startswith("RS of 5 methods over 9 scales from κ = 0.85 to 3.40.")
     assert "Means at κ = 1.70: " in told
     assert f"SalUn {grid(rows, 'salun')[:, 4].mean():.2f}" in told
     assert "CIFAR-100, ResNet-18. Rule source-free." in str(drawn["sweep"].to_dict())
     assert say(swept).splitlines()[-1] == "![RS over scales](reproduction-cifar100/sweep.svg)"
+
+
+def test_figures_of_the_first_group_count_the_control_apart_from_the_methods(other: Kept) -> None:
+    rows = [row for row in other.audits if (row["variant"], row["scale"], row["rule"]) == ("released", *VERDICT)]
+    drawn = {name: description(chart) for name, chart in document_figures(other).items()}
+    assert drawn["sweep"].startswith("RS of 11 methods and the control over 9 scales from κ = 0.85 to 3.40.")
+
+    def mean(methods: Sequence[str], size: str) -> float:
+        found = {
+            method: [row["rs"] for row in rows if (row["method"], row["varied"]) == (method, size)]
+            for method in methods
+        }
+        return float(np.mean([np.mean(some) for some in found.values()]))
+
+    for size, low, high in (("M", 50, 2000), ("N", 50000, 2000000)):
+        ours, control = (
+            [f"{mean(methods, f'{size.lower()}={end}'):.2f}" for end in (low, high)]
+            for methods in (METHOD_LIST, ["masked"])
+        )
+        assert (
+            f"From {size} = {low:,} to {high:,} the mean RS of 11 methods goes from {ours[0]} to {ours[1]} and "
+            f"that of the control goes from {control[0]} to {control[1]}."
+        ) in drawn["sensitivity"]

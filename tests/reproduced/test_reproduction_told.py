@@ -148,6 +148,25 @@ def test_linear_probes_of_one_method_are_not_told_as_those_of_many(kept: Kept, o
     assert tables_of(other)["controls"](kept).notes[0].endswith("; CIFAR-10's over as many as there are.")
 
 
+@pytest.mark.parametrize(("read", "above"), [(0.999, 0), (0.5, None)])
+def test_a_probe_is_no_evidence_where_retrained_models_are_among_the_highest(
+    kept: Kept, other: Kept, read: float, above: int | None
+) -> None:
+    say = sentences_of(other)["controls"]
+    rows = [{**row, "forget_accuracy": read} if row["method"] == "retrained" else row for row in kept.probes]
+    told = say(replace(kept, probes=rows))
+    assert ("so a probe that reads the class is no evidence of memory." in told) == (above is not None)
+    if above is not None:
+        assert f"of retrained ones {100 * read:.1f} %, more than of 10 of the 10 other methods, so a probe " in told
+    means = {m: fmean(r["forget_accuracy"] for r in kept.probes if r["method"] == m) for m in METHOD_LIST[1:]}
+    order = sorted(means.values(), reverse=True)
+    for place, said in ((2, True), (3, False)):
+        between = (order[place - 1] + order[place]) / 2
+        some = [{**row, "forget_accuracy": between} if row["method"] == "retrained" else row for row in kept.probes]
+        assert (f", more than of {10 - place} of the 10" in say(replace(kept, probes=some))) == said
+        assert ("no evidence of memory" in say(replace(kept, probes=some))) == said
+
+
 # the choice of epoch and the forget row
 
 
