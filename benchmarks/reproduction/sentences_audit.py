@@ -7,6 +7,7 @@ from statistics import fmean
 
 from reproduction.agreement import agree, means
 from reproduction.beside import alarm, floors, paper_alignment
+from reproduction.known import known_well
 from reproduction.sentences_beside import between
 from reproduction.sentences_checks import below_last, most_added
 from reproduction.simple import listed, percent, score, signed
@@ -90,7 +91,7 @@ def control(kept: Kept) -> str:
         f"Hidden by construction, the class comes back with RS {masked[low]:.2f} (class {low}) to "
         f"{max(masked.values()):.2f}, mean {fmean(masked.values()):.2f}; retrained models stay at or below "
         f"{max(reference.values()):.2f}. The best scale of the sweep gives {min(best):.2f} to {max(best):.2f}: the "
-        "canonical scale gives up some of the hardest classes for the quiet reference."
+        f"canonical scale gives up some of the hardest classes for the quiet reference.{known_well(kept)}"
     )
 
 

@@ -10,6 +10,7 @@ from statistics import fmean
 
 from reproduction.agreement import means
 from reproduction.beside import Side, class_names, common_gap, place_name, side_of
+from reproduction.known import known_well
 from reproduction.sentences_beside import between
 from reproduction.sentences_checks import NOTHING
 from reproduction.simple import listed, percent, score, signed
@@ -40,6 +41,7 @@ def control(kept: Kept, other: Kept) -> str:
         f"{fmean(masked.values()):.2f}{beside}, least for {class_name(int(low), class_names(kept))}. "
         f"{found.count('recovered')} of {len(found)} have the verdict recovered; {above} of {len(gaps)} are above "
         f"the retrained model of their class{f', {near} of them by less than {DELTA}' if near else ''}."
+        f"{known_well(kept)}"
     )
 
 
