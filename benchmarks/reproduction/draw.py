@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from statistics import fmean
 from typing import Any
 
 from reproduction.ablations import SIZES
@@ -18,10 +17,10 @@ from sfra.report.diagnoses import with_main
 from sfra.report.figures_comparison import Sides, comparison_figure
 from sfra.report.figures_heatmap import heatmap_figure
 from sfra.report.figures_scales import sweep_figure
-from sfra.report.figures_sensitivity import MEANING, sensitivity_figure, sensitivity_rows
+from sfra.report.figures_sensitivity import sensitivity_figure
 from sfra.report.style import Chart
 from sfra.scale import KAPPA
-from sfra.tables.names import CONTROLS, backbone_name
+from sfra.tables.names import backbone_name
 
 
 def document_figures(kept: Kept) -> dict[str, Chart]:
@@ -39,13 +38,12 @@ def document_figures(kept: Kept) -> dict[str, Chart]:
     ]
     drawn = {
         "comparison": comparison_figure(pairs, subtitle=f"{place}. Scale native, rule worst-case."),
-        "sweep": control_apart(sweep_figure(swept, canonical=KAPPA, subtitle=f"{place}. Rule source-free."), swept),
+        "sweep": sweep_figure(swept, canonical=KAPPA, subtitle=f"{place}. Rule source-free."),
         "heatmap": heatmap_figure(rows, "rs", scale=VERDICT[0], rule=VERDICT[1], names=class_names(kept)),
     }
     sized = size_rows(kept)
     if sized:
-        chart = sensitivity_figure(sized, scale=VERDICT[0], rule=VERDICT[1])
-        drawn["sensitivity"] = chart.properties(description=size_text(sized))
+        drawn["sensitivity"] = sensitivity_figure(sized, scale=VERDICT[0], rule=VERDICT[1])
     return drawn
 
 
@@ -70,8 +68,7 @@ def beside_figures(kept: Kept, other: Kept) -> dict[str, Chart]:
     swept = sweep_rows(kept)
     if swept:
         subtitle = f"{where(kept)}. Rule source-free."
-        chart = sweep_figure(swept, canonical=KAPPA, subtitle=subtitle, names=class_names(kept))
-        drawn["sweep"] = control_apart(chart, swept)
+        drawn["sweep"] = sweep_figure(swept, canonical=KAPPA, subtitle=subtitle, names=class_names(kept))
     return drawn
 
 
@@ -119,48 +116,6 @@ def size_rows(kept: Kept) -> list[Mapping[str, Any]]:
         if (size := row["audit"]) in SIZES or (size, row["protocol"]) == ("main", kept.group)
     ]
     return with_main(found) if any(row["audit"] in SIZES for row in found) else []
-
-
-def control_apart(chart: Chart, rows: Sequence[Mapping[str, Any]]) -> Chart:
-    """Count the control of a figure over scales apart from the methods, in its text alternative."""
-    methods = {row["method"] for row in rows}
-    told = description(chart).replace(f"RS of {len(methods)} methods", f"RS of {_counted(methods)}", 1)
-    return chart.properties(description=told)
-
-
-def size_text(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Say how RS goes from the smallest to the largest M and N: the mean of the methods, and that of the control."""
-    scale, rule = VERDICT
-    found = {name: sensitivity_rows(rows, name, scale=scale, rule=rule) for name in MEANING}
-    return " ".join(filter(None, (_ends(name, some) for name, some in found.items() if some)))
-
-
-def _ends(name: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Compare the smallest size with the largest; a side that does not have both is left out."""
-    low, high = (end(row["size"] for row in rows) for end in (min, max))
-    methods, control = ([row for row in rows if (row["key"] in CONTROLS) == apart] for apart in (False, True))
-    sides = {f"the mean RS of {_counted({row['key'] for row in methods})}": methods, "that of the control": control}
-    told = [
-        f"{side} goes {_change(some, low, high)}"
-        for side, some in sides.items()
-        if {low, high} <= {row["size"] for row in some}
-    ]
-    return f"From {name} = {low:,} to {high:,} {' and '.join(told)}." if told else ""
-
-
-def _change(rows: Sequence[Mapping[str, Any]], low: float, high: float) -> str:
-    first, last = (fmean(row["rs"] for row in rows if row["size"] == size) for size in (low, high))
-    return f"from {first:.2f} to {last:.2f}"
-
-
-def _counted(methods: Collection[str]) -> str:
-    """Count methods, and the control apart.
-
-    >>> _counted(["scrub", "masked", "delete"])
-    '2 methods and the control'
-    """
-    plain = [method for method in methods if method not in CONTROLS]
-    return f"{len(plain)} methods{' and the control' if len(plain) < len(methods) else ''}"
 
 
 def description(chart: Any) -> str:

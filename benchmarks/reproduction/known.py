@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reproduction.agreement import spearman
-from reproduction.beside import accuracy
+from reproduction.beside import originals
 from reproduction.simple import percent, score
-from reproduction.stored import VERDICT, Kept, own
+from reproduction.stored import VERDICT, Kept
 
 RELATED = 0.5
 """Rank correlation from which on it is told."""
-
-
-def known_classes(kept: Kept) -> dict[str, float]:
-    """Give the test accuracy of the original on each class, by its index as text."""
-    return {str(int(row["label"])): accuracy([row]) for row in own(kept.originals, kept)}
 
 
 def known_well(kept: Kept) -> str:
@@ -24,7 +19,7 @@ def known_well(kept: Kept) -> str:
     The correlation is that of masked minus retrained, canonical and source-free, with the original's accuracy. Nothing
     is said of fewer than three classes.
     """
-    known, rs = known_classes(kept), kept.by_class(*VERDICT)
+    (_, known), rs = originals(kept), kept.by_class(*VERDICT)
     masked, retrained = (rs.get(name, {}) for name in ("masked", "retrained"))
     gaps = {c: masked[c] - retrained[c] for c in masked if c in retrained and c in known}
     rho = spearman([known[c] for c in gaps], list(gaps.values()))

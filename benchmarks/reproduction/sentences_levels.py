@@ -7,8 +7,7 @@ from collections.abc import Mapping
 
 from reproduction.ablations import Compared, level_rows
 from reproduction.simple import joined, listed, number, score
-from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept
-from reproduction.tables_audit import count_alarms
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, count_alarms
 from sfra.tables.names import method_name
 
 QUIET = 0.1

@@ -136,6 +136,12 @@ def own(rows: Sequence[Row], kept: Kept) -> list[Row]:
     return [row for row in rows if row["protocol"] == kept.group]
 
 
+def count_alarms(rows: Sequence[Row]) -> tuple[int, int]:
+    """Count the retrained models among audits for which something came back, and all of them."""
+    found = [row["verdict"] for row in rows if row["method"] == "retrained"]
+    return sum(one != "not-recovered" for one in found), len(found)
+
+
 def probed_models(kept: Kept) -> str:
     """Count the models of methods that have a linear probe among those that were audited; controls are not counted."""
     probed, audited = (

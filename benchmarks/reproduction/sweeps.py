@@ -9,8 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from reproduction.stored import Kept, Row
-from reproduction.tables_audit import count_alarms
+from reproduction.stored import Kept, Row, count_alarms
 
 ENDING = "-scales"
 """What the name of the protocol adds to the group's."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from statistics import fmean
 
 from reproduction.agreement import means
 from reproduction.beside import class_names
 from reproduction.simple import Text, score, signed, simple_table
-from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, arrange, own
+from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, count_alarms, own
 from sfra.report.classes import label_name
 from sfra.tables import Table
 from sfra.tables.names import method_name
@@ -146,12 +146,6 @@ def verdict_table(kept: Kept) -> Table:
 def false_alarms(kept: Kept, scale: str, rule: str) -> tuple[int, int]:
     """Count the retrained models of the main audits for which something came back, and all of them."""
     return count_alarms(kept.main(scale, rule))
-
-
-def count_alarms(rows: Sequence[Row]) -> tuple[int, int]:
-    """Count the retrained models among audits for which something came back, and all of them."""
-    found = [row["verdict"] for row in rows if row["method"] == "retrained"]
-    return sum(one != "not-recovered" for one in found), len(found)
 
 
 def mean_of(values: Mapping[str, float], names: tuple[str, ...] = METHOD_LIST) -> float:

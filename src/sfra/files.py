@@ -28,34 +28,36 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
     """Read every array of numbers in a ``.safetensors`` or ``.npz`` file without unpickling anything."""
     if not source.is_file():
         raise InputError("there is no such file", got=source, do="check the path")
+    if source.suffix not in (".safetensors", ".npz"):
+        raise InputError("this is not a file of arrays", expected="a .safetensors or .npz file", got=source.name)
+    if source.stat().st_size == 0:
+        raise _unreadable(source, EMPTY)
     try:
-        if source.suffix in (".safetensors", ".npz") and source.stat().st_size == 0:
-            raise EOFError(EMPTY)  # noqa: TRY301
         if source.suffix == ".safetensors":
             return parse_safetensors(source.read_bytes())
-        if source.suffix == ".npz":
-            _refuse_bomb(source)
-            with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                arrays = {name: np.asarray(archive[name]) for name in archive.files}
-            return {name: torch.from_numpy(array) for name, array in arrays.items() if array.dtype.kind in "biuf"}
+        _refuse_bomb(source)
+        with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            arrays = {name: np.asarray(archive[name]) for name in archive.files}
+        return {name: torch.from_numpy(array) for name, array in arrays.items() if array.dtype.kind in "biuf"}
     except UnsafeFileError:
         raise
     except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
-        raise InputError(
-            f"{source.name} cannot be read",
-            expected=f"a complete {source.suffix} file of plain arrays",
-            got=_reason(problem),
-            do="it may be truncated or hold pickled objects: save or download it again",
-        ) from None
-    raise InputError("this is not a file of arrays", expected="a .safetensors or .npz file", got=source.name)
+        raise _unreadable(source, _reason(problem)) from None
+
+
+def _unreadable(source: Path, why: str) -> InputError:
+    return InputError(
+        f"{source.name} cannot be read",
+        expected=f"a complete {source.suffix} file of plain arrays",
+        got=why,
+        do="it may be truncated or hold pickled objects: save or download it again",
+    )
 
 
 def _reason(problem: Exception) -> str:
     """Say what a parser ran into; numpy's own words for a pickle tell how to open it all the same."""
     if "allow_pickle" in str(problem):
         return "pickled objects, which could run code"
-    if str(problem) == EMPTY:
-        return EMPTY
     return f"{type(problem).__name__}: {problem}"
 
 

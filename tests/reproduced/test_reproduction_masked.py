@@ -89,9 +89,9 @@ def test_what_is_missed_is_named_and_what_is_found_is_counted(committed: Kept) -
     told = SENTENCES["masked"](committed)
     assert f"with {len(others) - len(missed)} of {len(others)} other settings" in told
     assert "Proposal and score were varied for 10 classes; forget row, support, M and N were varied for class 7" in told
-    for one in missed:
-        assert one.factor.names[one.level] in told
-        assert f"(RS {one.verdict:.2f})" in told
+    assert [(one.factor.audit, one.level) for one in missed] == [("support", "abs-gaussian"), ("M", "50")]
+    support, size = (f"(RS {one.verdict:.2f})" for one in missed)
+    assert f"and missed with absolute value as support {support} and M = 50 {size}." in told
     gaps = {one.verdict - one.reference: one for one in others if one.reference is not None and one not in missed}
     least = gaps[min(gaps)]
     name = f"{least.factor.names[least.level]} score"

@@ -91,11 +91,13 @@ def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
         return load_folder(path)
     if path is not None and path.suffix in FILES:
         return load_file(path)
-    other = path is not None and path.is_file()
+    what, got = "there is no such data set, file or folder", str(spec) if path is not None else type(spec).__name__
+    if path is not None and path.is_file():
+        what, got = f"{path} is not data that can be read", f"a file {path.name}"
     raise InputError(
-        f"{path} is not data that can be read" if other else "there is no such data set, file or folder",
+        what,
         expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; a Parquet folder; "
         "the id of a data set on the Hugging Face hub; in Python also a pair (features, labels) or (images, labels)",
-        got=f"a file {path.name}" if path is not None and other else spec if path is not None else type(spec).__name__,
+        got=got,
         do=meant(spec, datasets()) if isinstance(spec, str) else None,
     )

@@ -11,7 +11,7 @@ from sfra.report.classes import Names, set_name
 from sfra.report.figures_marks import marks_of
 from sfra.report.figures_rows import in_order
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import forget_of, method_name
+from sfra.tables.names import count_methods, forget_of, method_name
 
 Row = Mapping[str, Any]
 
@@ -159,7 +159,7 @@ def _axes(kappas: Sequence[float], style: Style, *, left: bool, bottom: bool) ->
 
 def _description(methods: Sequence[str], means: Sequence[dict[str, Any]], canonical: float | None) -> str:
     kappas = sorted({row["kappa"] for row in means})
-    text = f"RS of {len(methods)} methods over {len(kappas)} scales from κ = {kappas[0]:.2f} to {kappas[-1]:.2f}."
+    text = f"RS of {count_methods(methods)} over {len(kappas)} scales from κ = {kappas[0]:.2f} to {kappas[-1]:.2f}."
     at = min(kappas, key=lambda kappa: abs(kappa - (canonical or kappas[len(kappas) // 2])))
     here = {row["method"]: row["rs"] for row in means if row["kind"] == "model" and row["kappa"] == at}
     listed = ", ".join(f"{name} {score:.2f}" for name, score in here.items())

@@ -15,7 +15,7 @@ from sfra.report.figures_labels import Label, Number, Point, place_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import method_name
+from sfra.tables.names import count_methods, method_name
 
 MOST_NAMES = 5
 """Most methods whose names are written inside a figure of one column; the names of more stand beside it."""
@@ -45,8 +45,8 @@ def scatter_figure(
             *caption(audits, scale, rule),
             f"Small marks: each of {classes(found)}; large: mean. ΔRS = 0: as the retrained reference.",
         ],
-        description=f"ΔRS against RS of {len(means)} methods over {classes(found)}. Mean ΔRS ranges "
-        f"{extremes({row['key']: row['delta_rs'] for row in means})}; {generic} of {len(points)} points "
+        description=f"ΔRS against RS of {count_methods(row['key'] for row in means)} over {classes(found)}. Mean ΔRS "
+        f"ranges {extremes({row['key']: row['delta_rs'] for row in means})}; {generic} of {len(points)} points "
         "have RS of at least 0.5 but ΔRS of at most 0.1.",
     )
 

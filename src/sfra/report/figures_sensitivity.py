@@ -11,7 +11,7 @@ from sfra.report.figures_key import end_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, in_order, one_setting
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import method_name
+from sfra.tables.names import CONTROLS, count_methods, method_name
 from sfra.tables.stages import group, select, spread
 
 MEANING = {"M": "M, probes per class", "N": "N, candidates per class"}
@@ -105,9 +105,13 @@ def _meaning(shown: Mapping[str, Sequence[Row]]) -> str:
 
 
 def _sentence(name: str, rows: Sequence[dict[str, Any]]) -> str:
-    sizes = sorted({row["size"] for row in rows})
-    first, last = (fmean(row["rs"] for row in rows if row["size"] == size) for size in (sizes[0], sizes[-1]))
-    return (
-        f"From {name} = {sizes[0]:,} to {sizes[-1]:,} the mean RS of {len({row['key'] for row in rows})} methods goes "
-        f"from {first:.2f} to {last:.2f}."
-    )
+    """Compare the smallest size with the largest: the mean of the methods, and the control, which have both."""
+    low, high = (end(row["size"] for row in rows) for end in (min, max))
+    methods, control = ([row for row in rows if (row["key"] in CONTROLS) == apart] for apart in (False, True))
+    sides = {f"the mean RS of {count_methods(row['key'] for row in methods)}": methods, "that of the control": control}
+    told = []
+    for side, some in sides.items():
+        ends = [[row["rs"] for row in some if row["size"] == size] for size in (low, high)]
+        if all(ends):
+            told.append(f"{side} goes from {fmean(ends[0]):.2f} to {fmean(ends[1]):.2f}")
+    return f"From {name} = {low:,} to {high:,} {' and '.join(told)}." if told else ""

@@ -12,7 +12,7 @@ from sfra.report.classes import Names, set_name
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import method_name
+from sfra.tables.names import count_methods, method_name
 
 FEWEST = 5
 """Points below which a density would show the bandwidth, not the data."""
@@ -60,7 +60,7 @@ def violin_figure(
             *caption(audits, scale, rule),
             f"Mark: one of {classes(found)}; bar: middle half; stroke: median{'; shape: density' if outlines else ''}.",
         ],
-        description=f"Relearning score RS of {len(methods)} methods over {classes(found)}. The median ranges "
+        description=f"Relearning score RS of {count_methods(methods)} over {classes(found)}. The median ranges "
         f"{extremes({row['key']: row['median'] for row in summary})}.",
     )
 

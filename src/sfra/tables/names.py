@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import PurePath
 from typing import Any
+
+from sfra.errors import counted
 
 METHODS = {
     "original": "Original",
@@ -52,6 +54,17 @@ def method_name(name: str) -> str:
     ('Negative Gradient+', 'mine')
     """
     return METHODS.get(name) or CONTROLS.get(name, name)
+
+
+def count_methods(names: Iterable[str]) -> str:
+    """Count methods in a sentence, and the control apart.
+
+    >>> count_methods(["scrub", "masked", "delete"]), count_methods(["scrub"])
+    ('2 methods and the control', '1 method')
+    """
+    some = set(names)
+    methods = counted(len(some - set(CONTROLS)), "method", "methods")
+    return f"{methods} and the control" if some & set(CONTROLS) else methods
 
 
 def dataset_name(name: str) -> str:
