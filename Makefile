@@ -40,6 +40,7 @@ test: $(VENV)/.dev  ## Run all tests
 lint: $(VENV)/.dev  ## Check style, docstrings and formatting
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	$(BIN)/lint-imports
 
 types: $(VENV)/.dev  ## Check types, strictly, in src and tests
 	$(BIN)/mypy

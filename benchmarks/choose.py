@@ -1,7 +1,7 @@
 """Write what a search of hyper-parameters chose into the recipe, with its source.
 
     python benchmarks/recipes.py NAME --candidates … --forget 0 30 60 --out FOLDER    # several, side by side
-    python benchmarks/choose.py src/sfra/recipes/NAME.toml FOLDER/*/NAME.csv --out benchmarks/recipes
+    python benchmarks/choose.py src/sfra/models/recipes/NAME.toml FOLDER/*/NAME.csv --out benchmarks/recipes
 
 The candidates of all searches end up in ``OUT/NAME.csv``, and the recipe names how many there were, for which classes.
 Methods that no search is about stay as they are. Nothing is written unless the recipe can be read afterwards.
@@ -20,9 +20,9 @@ from pathlib import Path
 
 from recipes import COLUMNS, block
 from reproduction.simple import joined
-from sfra import recipes
-from sfra.errors import InputError
-from sfra.files import write_atomically
+from sfra.core.errors import InputError
+from sfra.core.files import write_atomically
+from sfra.models import recipes
 
 Row = Mapping[str, str]
 

@@ -28,11 +28,12 @@ from torch import nn
 
 import sfra
 from recipes import open_split
-from sfra import recipes, unlearn
-from sfra.backbones.checkpoint import Checkpoint, load_model, save_model
+from sfra import unlearn
 from sfra.bench.protocol import load_protocol
-from sfra.files import write_text
-from sfra.train import Samples, logits, shuffled
+from sfra.core.files import write_text
+from sfra.models import recipes
+from sfra.models.backbones.checkpoint import Checkpoint, load_model, save_model
+from sfra.models.training.train import Samples, logits, shuffled
 from sfra.unlearn.task import View
 
 

@@ -18,12 +18,13 @@ from typing import Any
 
 import torch
 
-from sfra import recipes, unlearn
-from sfra.backbones.checkpoint import Checkpoint
+from sfra import unlearn
 from sfra.bench.protocol import PUBLISHED
+from sfra.core.errors import SfraError
 from sfra.data import ImageSet, load_data, open_samples
-from sfra.errors import SfraError
-from sfra.make import Made, train_model, unlearn_model
+from sfra.models import recipes
+from sfra.models.backbones.checkpoint import Checkpoint
+from sfra.unlearn.make import Made, train_model, unlearn_model
 
 
 def main() -> None:

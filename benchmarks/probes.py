@@ -31,8 +31,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sfra.head import Head
-from sfra.probes import sample_probes
+from sfra.attack.probes import sample_probes
+from sfra.core.head import Head
 
 MIB = 2**20
 

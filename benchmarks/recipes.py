@@ -28,15 +28,16 @@ import torch
 from torch import nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sfra import backbones, recipes, unlearn
-from sfra.backbones.checkpoint import load_model
+from sfra import unlearn
+from sfra.core.errors import InputError
 from sfra.data import ImageSet, load_data
 from sfra.data.augment import Augment
 from sfra.data.registry import Split
 from sfra.data.samples import open_samples
-from sfra.errors import InputError
+from sfra.models import backbones, recipes
+from sfra.models.backbones.checkpoint import load_model
+from sfra.models.training.train import Samples, train
 from sfra.release import Preprocess
-from sfra.train import Samples, train
 
 FACTORS: dict[str, tuple[float, ...]] = {
     "bad-teacher": (1, 3, 10, 30, 100),

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sfra.head import Head
-from sfra.relearn import relearn, relearn_many
+from sfra.attack.relearn import relearn, relearn_many
+from sfra.core.head import Head
 
 
 @dataclass(frozen=True)

@@ -18,14 +18,14 @@ from pathlib import Path
 
 import torch
 
-from sfra.config import AuditConfig
+from sfra.attack.grid import Setting, relearn_release
+from sfra.attack.scale import KAPPA
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.measure import Split, measure
+from sfra.core.head import Head
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data
 from sfra.demo.models import digits_models
-from sfra.head import Head
-from sfra.measure import Split, measure
 from sfra.release import load
-from sfra.runs import Setting, relearn_release
-from sfra.scale import KAPPA
 from sfra.unlearn import mask_head
 
 GRID = tuple(2.0 ** (step / 4) for step in range(-4, 11))

@@ -15,10 +15,11 @@ import time
 import torch
 from torch import nn
 
-from sfra import backbones, stepper
 from sfra.data import Augment, ImageTensors
+from sfra.models import backbones
+from sfra.models.training import stepper
+from sfra.models.training.train import Progress, train
 from sfra.release import Preprocess
-from sfra.train import Progress, train
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ from typing import ClassVar
 from torch import Tensor
 
 from sfra.bench import Protocol, make_report, run_protocol
-from sfra.train import logits
+from sfra.models.training.train import logits
 from sfra.unlearn import StepMethod, Task
 
 

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 import sfra
-from sfra.backbones import build
-from sfra.train import TensorData, train
+from sfra.models.backbones import build
+from sfra.models.training.train import TensorData, train
 from sfra.unlearn import mask_head
 
 digits, test = sfra.load_data("digits", split="train"), sfra.load_data("digits", split="test")

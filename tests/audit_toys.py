@@ -9,10 +9,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfra.audit import audit
+from sfra.auditing.audit import audit
+from sfra.auditing.result import AuditReport
+from sfra.core.head import Head
 from sfra.data import FeatureSet
-from sfra.head import Head
-from sfra.result import AuditReport
 
 C, D, FORGET = 6, 12, 2
 KEPT = [k for k in range(C) if k != FORGET]

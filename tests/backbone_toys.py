@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sfra.backbones import build, huggingface, registry
+from sfra.models.backbones import build, huggingface, registry
 
 TINY: dict[str, dict[str, Any]] = {
     "tiny-resnet": {"family": "resnet", "embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]},

@@ -11,8 +11,8 @@ import pytest
 import torch
 from numpy.typing import NDArray
 
-from sfra import backbones
 from sfra.cli import main
+from sfra.models import backbones
 
 C, D, FORGET = 5, 8, 3
 SMALL = ("--n", "200", "--m", "20", "--epochs", "3")

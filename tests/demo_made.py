@@ -12,7 +12,7 @@ import torch
 import sfra.demo.models as demo
 import sfra.demo.story as story
 from sfra.demo.models import NamedModel, digits_models, digits_tensors
-from sfra.train import TensorData
+from sfra.models.training.train import TensorData
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from sfra.head import Head
+from sfra.core.head import Head
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfra.head import Head
+from sfra.core.head import Head
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

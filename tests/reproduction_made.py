@@ -11,8 +11,8 @@ from typing import Any
 
 from reproduction.build import COMPARED
 from reproduction.stored import METHOD_LIST, PAPER, Kept
-from sfra.tables import Table
-from sfra.tables.names import METHODS
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import METHODS
 
 ABLATIONS, RATED, STEPPED, LONG = (
     f"{COMPARED}-{ending}" for ending in ("ablations", "published", "steps", "long-steps")

@@ -10,7 +10,7 @@ import numpy as np
 
 from reproduction.stored import Kept, Row
 from second_toys import GROUP
-from sfra.scale import KAPPA, SWEEP
+from sfra.attack.scale import KAPPA, SWEEP
 
 SCALES = f"{GROUP}-scales"
 KAPPAS = [float(f"{kappa:.5f}") for kappa in SWEEP]

@@ -11,11 +11,11 @@ import pytest
 import typer
 from typer.main import get_command
 
+from sfra.auditing.verdict import VERDICTS
 from sfra.bench.plan import plan
 from sfra.bench.protocol import PUBLISHED, load_protocol
 from sfra.bench.shapes import ABLATION, PROTOCOL
 from sfra.cli.app import app
-from sfra.verdict import VERDICTS
 
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -160,7 +160,7 @@ def test_the_recipe_that_is_shown_is_a_part_of_the_file_that_is_named() -> None:
     text = section("docs/methods.md", "Recipes")
     name = re.search(r"Parts of\s`([a-z0-9.-]+)`", text)
     assert name is not None
-    recipe = tomllib.loads((ROOT / "src" / "sfra" / "recipes" / name[1]).read_text(encoding="utf-8"))
+    recipe = tomllib.loads((ROOT / "src" / "sfra" / "models" / "recipes" / name[1]).read_text(encoding="utf-8"))
     for key, value in tomllib.loads(text.split("```toml\n")[1].split("```")[0]).items():
         tables = value if key == "methods" else {key: value}
         for table, found in tables.items():

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[1]
 EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
 
 
-PACKAGES = {"sfra.backbones", "sfra.bench", "sfra.train", "sfra.unlearn"}
+PACKAGES = {"sfra.models.backbones", "sfra.bench", "sfra.models.training.train", "sfra.unlearn"}
 """Public packages whose names are not repeated at the top."""
 
 

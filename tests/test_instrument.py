@@ -11,11 +11,11 @@ from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
 from instrument import has_axes
-from sfra.metrics import relearning_curve
-from sfra.probes import assign
-from sfra.probes.region import win_region
+from sfra.attack.probes import assign
+from sfra.attack.probes.region import win_region
+from sfra.bench.tables import names
+from sfra.core.metrics import relearning_curve
 from sfra.report.vega import rounded
-from sfra.tables import names
 
 Row = Float[Tensor, " n"]
 

@@ -22,16 +22,16 @@ def in_a_new_interpreter(script: str) -> str:
 @pytest.mark.parametrize(
     "order",
     [
-        "import sfra.relearn, sfra.audit, sfra.evaluate",
-        "from sfra import *\nfrom sfra import relearn\nimport sfra.relearn\nimport sfra.cli.app",
-        "import sfra\nsfra.audit\nimport sfra.audit\nfrom sfra.evaluate import evaluate",
+        "import sfra.attack.relearn, sfra.auditing.audit, sfra.auditing.evaluate",
+        "from sfra import *\nfrom sfra import relearn\nimport sfra.attack.relearn\nimport sfra.cli.app",
+        "import sfra\nsfra.audit\nimport sfra.auditing.audit\nfrom sfra.auditing.evaluate import evaluate",
     ],
 )
 def test_functions_are_not_shadowed_by_the_modules_of_their_names(order: str) -> None:
     names = ("relearn", "audit", "evaluate")
     script = f"{order}\nimport sfra\n" + "\n".join(
         f"import sys, types; assert isinstance(sfra.{name}, types.FunctionType), {name!r}; "
-        f"assert sfra.{name} is sys.modules['sfra.{name}'].{name}"
+        f"assert sfra.{name} is sys.modules[sfra._HOMES[{name!r}]].{name}"
         for name in names
     )
     in_a_new_interpreter(script)
@@ -45,7 +45,7 @@ def test_importing_the_package_imports_nothing_heavy() -> None:
 
 def test_what_only_some_audits_need_is_not_imported_for_all() -> None:
     loaded = in_a_new_interpreter("import sfra, sys; sfra.audit; print(*sorted(sys.modules))").split()
-    assert "sfra.probes.assign" in loaded
+    assert "sfra.attack.probes.assign" in loaded
     assert not {"scipy.optimize", "scipy.special", "scipy.linalg", "sklearn", "transformers", "altair"} & {*loaded}
 
 

@@ -10,21 +10,21 @@ import torch
 from PIL import Image
 from torch import nn
 
-from sfra.backbones.checkpoint import Checkpoint
-from sfra.batches import TensorData
+from sfra.attack.path import Trajectory
+from sfra.attack.probes.proposals import support
+from sfra.attack.probes.sample import Probes
+from sfra.auditing.trace import Trace
 from sfra.controls.heads import Heads
+from sfra.core.batches import TensorData
 from sfra.data import FeatureSet, ImageSet, ImageTensors, load_data
 from sfra.data.arrays import MemoryPixels
 from sfra.data.decoded import MappedPixels
 from sfra.diagnostics.tradeoff import StoredCurves
-from sfra.made import Made
-from sfra.probes.proposals import support
-from sfra.probes.sample import Probes
-from sfra.splits import Splits
-from sfra.trace import Trace
-from sfra.trajectory import Trajectory
+from sfra.models.backbones.checkpoint import Checkpoint
+from sfra.models.made import Made
 from sfra.unlearn.base import Record, Unlearned
 from sfra.unlearn.quality import Quality
+from sfra.unlearn.splits import Splits
 from sfra.unlearn.task import Task, View
 
 LABELS = torch.arange(2000) % 7

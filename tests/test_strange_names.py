@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from sfra.cli import main
-from sfra.files import write_text
-from sfra.head import Head
+from sfra.core.files import write_text
+from sfra.core.head import Head
 
 STRANGE = os.fsdecode(b"caf\xe9")
 """Latin-1: a name of a file, and no UTF-8."""

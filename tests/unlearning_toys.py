@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
-from sfra.train import TensorData
+from sfra.models.training.train import TensorData
 
 CLASSES = 5
 WIDTH = 6

@@ -9,7 +9,7 @@ from statistics import fmean
 from reproduction.agreement import averages, spearman
 from reproduction.simple import score
 from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, Row, arrange, paper_rows
-from sfra.tables.names import BACKBONES
+from sfra.bench.tables.names import BACKBONES
 
 Levels = Mapping[str, Mapping[str, Mapping[str, float]]]
 """A value by level of what is varied, method and forget class."""

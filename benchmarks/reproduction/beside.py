@@ -20,7 +20,7 @@ from reproduction.stored import (
     printed,
 )
 from sfra.bench.protocol import load_protocol
-from sfra.tables.names import dataset_name
+from sfra.bench.tables.names import dataset_name
 
 Reading = tuple[str, str]
 """Scale and rule."""

@@ -14,10 +14,10 @@ from reproduction.stored import KEPT, PUBLISHED, ROOT, VERDICT, Kept, read_kept
 from sfra.bench.packing import unpack
 from sfra.bench.report import make_report
 from sfra.bench.store import Store
-from sfra.files import write_atomically
+from sfra.bench.tables import write_tables
+from sfra.core.files import write_atomically
 from sfra.report.export import export_bench
 from sfra.report.page_bench import bench_page
-from sfra.tables import write_tables
 
 DOCS = ROOT / "docs"
 DOCUMENT = DOCS / "reproduction.md"

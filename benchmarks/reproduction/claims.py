@@ -21,8 +21,8 @@ from reproduction.stored import (
     printed,
 )
 from reproduction.tables_models import paper_multi
-from sfra.tables import Column, Table
-from sfra.tables.names import method_name
+from sfra.bench.tables import Column, Table
+from sfra.bench.tables.names import method_name
 
 HIDING = ("bad-teacher", "delete", "salun")
 NEAR, CLEAR = 0.05, 0.10

@@ -36,8 +36,8 @@ from reproduction.tables_models import (
 )
 from reproduction.tables_rs import agreement_table, classes_beside_table, left_out_table, per_class_table, rs_table
 from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table, other_norms_table
-from sfra.errors import InputError
-from sfra.tables import Table, to_markdown
+from sfra.bench.tables import Table, to_markdown
+from sfra.core.errors import InputError
 
 TABLES: Mapping[str, Callable[[Kept], Table]] = {
     "rs": rs_table,

@@ -31,7 +31,7 @@ from reproduction.tables_models import (
 )
 from reproduction.tables_rs import agreement_table
 from reproduction.tables_sweeps import every_scale_means_table, every_scale_table
-from sfra.tables import Table
+from sfra.bench.tables import Table
 
 BESIDE: Mapping[str, str] = {"cifar100-resnet18": "cifar100"}
 """Groups that stand beside the compared one, and the short names of their documents."""

@@ -11,7 +11,9 @@ from reproduction.beside import Reading, class_names, place_name
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, printed
 from reproduction.sweeps import sweep_rows
 from reproduction.tables_rs import scores
+from sfra.attack.scale import KAPPA
 from sfra.bench.protocol import load_protocol
+from sfra.bench.tables.names import backbone_name
 from sfra.report import export
 from sfra.report.diagnoses import with_main
 from sfra.report.figures_comparison import Sides, comparison_figure
@@ -19,8 +21,6 @@ from sfra.report.figures_heatmap import heatmap_figure
 from sfra.report.figures_scales import sweep_figure
 from sfra.report.figures_sensitivity import sensitivity_figure
 from sfra.report.style import Chart
-from sfra.scale import KAPPA
-from sfra.tables.names import backbone_name
 
 
 def document_figures(kept: Kept) -> dict[str, Chart]:

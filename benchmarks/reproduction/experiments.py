@@ -9,9 +9,9 @@ from statistics import fmean, stdev
 
 from reproduction.agreement import Agreement, ByClass, Scores, agree, averages
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, arrange, printed
-from sfra import recipes
+from sfra.attack.scale import KAPPA
 from sfra.bench.protocol import load_protocol
-from sfra.scale import KAPPA
+from sfra.models import recipes
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from reproduction.stored import Row, count_goals
 from sfra.bench.cell import reachable
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
 
 OF_ITSELF = ("raised", "not-finite", "not-json")
 """Reasons that lie in the computation; memory, time limits and crashes are the machine's."""

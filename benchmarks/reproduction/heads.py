@@ -12,7 +12,7 @@ from sfra.bench.cell import Cell, reachable
 from sfra.bench.packing import write_archive
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 
 def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:

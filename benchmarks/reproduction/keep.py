@@ -30,7 +30,7 @@ from sfra.bench.plan import Goal
 from sfra.bench.records import Record
 from sfra.bench.rows import OF_READING, collect
 from sfra.bench.store import Store
-from sfra.files import write_atomically
+from sfra.core.files import write_atomically
 
 Row = Mapping[str, Any]
 

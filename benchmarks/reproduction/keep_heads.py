@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sfra.files import write_atomically
-from sfra.tables.names import METHODS
+from sfra.bench.tables.names import METHODS
+from sfra.core.files import write_atomically
 
 LARGEST_HEADS = 6 * 2**20
 """Bytes that the heads of a group may weigh; what is more stays behind."""

@@ -9,7 +9,7 @@ from statistics import fmean
 from reproduction.ablations import PROPOSALS, ROWS, SCORES, SIZES, SUPPORT, Factor, level_rows
 from reproduction.simple import joined, score, signed, simple_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept, arrange
-from sfra.tables import Table
+from sfra.bench.tables import Table
 
 FACTORS = {
     "proposal": PROPOSALS,

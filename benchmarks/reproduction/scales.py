@@ -11,7 +11,7 @@ from statistics import fmean, harmonic_mean
 from reproduction.agreement import Agreement, ByClass, Scores, agree, averages
 from reproduction.experiments import FULL, OWN, RATES, World, classes_of, native_kappa, trained_otherwise, values
 from reproduction.stored import PUBLISHED, Kept, printed
-from sfra.scale import KAPPA
+from sfra.attack.scale import KAPPA
 
 Curve = Mapping[float, float]
 """RS by κ."""

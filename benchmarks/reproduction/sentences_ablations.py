@@ -24,7 +24,7 @@ from reproduction.ablations import (
 from reproduction.sentences_levels import loud, no_epoch, verdicts_told
 from reproduction.simple import listed, number, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
 
 
 def ablations(kept: Kept) -> str:

@@ -15,7 +15,7 @@ from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, 
 from reproduction.tables_audit import best_of_sweep, false_alarms, mean_of, selection_parts
 from reproduction.tables_models import paper_multi
 from reproduction.tables_rs import over_scales, scores
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
 
 SHARED = 0.1
 """RS that an epoch must add in other seeds too, for a method to count as passing through a better state."""

@@ -18,9 +18,9 @@ from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, own, pape
 from reproduction.sweeps import ENDING
 from reproduction.tables_beside import decided, in_both, single_claims
 from reproduction.tables_rs import compared, correlation, scores
-from sfra import recipes
 from sfra.bench.protocol import load_protocol
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
+from sfra.models import recipes
 
 FAR = 0.2
 """Difference in mean RS between two data sets that is named."""

@@ -17,11 +17,11 @@ from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept
 from reproduction.tables_audit import false_alarms, selection_parts
 from reproduction.tables_models import native_kappas
 from reproduction.tables_rs import correlation, scores
+from sfra.attack.scale import KAPPA
+from sfra.auditing.trace import RETAIN_FLOOR
 from sfra.bench.protocol import load_protocol
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import class_name
-from sfra.scale import KAPPA
-from sfra.tables.names import method_name
-from sfra.trace import RETAIN_FLOOR
 
 NOTHING = "Nothing is computed yet."
 

@@ -17,9 +17,9 @@ from reproduction.simple import listed, percent, score, signed
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, own
 from reproduction.tables_beside import reset_pair
 from reproduction.tables_rs import compared, correlation, of_methods
+from sfra.auditing.verdict import DELTA
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import class_name
-from sfra.tables.names import method_name
-from sfra.verdict import DELTA
 
 HIGH = 0.75
 """Share of the other methods that retrained models exceed where they are among the highest."""

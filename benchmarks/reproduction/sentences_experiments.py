@@ -31,9 +31,10 @@ from reproduction.sentences_references import references
 from reproduction.simple import goes, joined, listed, number, percent, score
 from reproduction.stored import METHOD_LIST, PUBLISHED, Kept, printed
 from reproduction.tables_rs import correlation
-from sfra import errors, recipes
 from sfra.bench.protocol import load_protocol
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
+from sfra.core import errors
+from sfra.models import recipes
 
 LEAST = 0.01
 """Change of the mean distance from the paper's RS that counts."""

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from reproduction.ablations import Compared, level_rows
 from reproduction.simple import joined, listed, number, score
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, count_alarms
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
 
 QUIET = 0.1
 """Mean RS of retrained models from which on a setting is called loud: about the floor of ten classes."""

@@ -34,9 +34,9 @@ from reproduction.tables_rs import (
     paper_scores,
     scores,
 )
-from sfra import recipes
 from sfra.bench.protocol import load_protocol
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
+from sfra.models import recipes
 
 LEFT_WITH_MORE = ("random-label", "boundary-shrink", "salun")
 """Methods that the paper's recipes leave with far more forget accuracy than ours, and whose RS is not far."""

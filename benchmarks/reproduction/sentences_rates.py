@@ -8,9 +8,9 @@ from reproduction.agreement import ByClass, averages, pairs
 from reproduction.experiments import FULL, OWN, RATES, STEPS, World, classes_of, values
 from reproduction.simple import joined, listed, percent, score
 from reproduction.stored import PUBLISHED, Kept, printed
-from sfra import recipes
 from sfra.bench.protocol import load_protocol
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
+from sfra.models import recipes
 
 BARELY = ("random-label", "boundary-shrink")
 """Methods whose rates in the paper's code, 1e-7 and 1e-8, can hardly move a weight."""

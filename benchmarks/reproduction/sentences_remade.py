@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from reproduction.simple import joined, number
 from reproduction.stored import Kept, Row
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
 
 NAMED = 5
 """Models up to which those whose heads were not compared are named."""

@@ -20,9 +20,9 @@ from reproduction.sentences_references import EXPLAINED, PART
 from reproduction.simple import joined, number, percent, score, signed
 from reproduction.stored import Kept
 from reproduction.tables_rs import correlation
+from sfra.attack.scale import KAPPA
 from sfra.bench.protocol import load_protocol
-from sfra.scale import KAPPA
-from sfra.tables.names import method_name
+from sfra.bench.tables.names import method_name
 
 APART = 0.02
 """Difference in RS at equal norm that counts: about two standard deviations of the seeds of an audit."""

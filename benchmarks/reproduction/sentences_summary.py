@@ -17,9 +17,9 @@ from reproduction.stored import METHOD_LIST, VERDICT, Kept, own
 from reproduction.sweeps import outcomes, read_sweep
 from reproduction.tables_audit import false_alarms
 from reproduction.tables_rs import compared, correlation, scores
+from sfra.attack.scale import KAPPA
+from sfra.auditing.verdict import DELTA
 from sfra.report.classes import class_name
-from sfra.scale import KAPPA
-from sfra.verdict import DELTA
 
 FORGOTTEN, BACK = 0.10, 0.8
 """Forget accuracy below which a model looks forgotten, and RS above which the class is back."""

@@ -24,11 +24,11 @@ from reproduction.sweeps import (
     quiet_scales,
     read_sweep,
 )
+from sfra.attack.scale import KAPPA, SWEEP
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import class_name
-from sfra.scale import KAPPA, SWEEP
-from sfra.tables.names import method_name
 
 HIDDEN = ("masked", "bad-teacher", "salun")
 """Models that have the class, by construction or by what the other audits found."""

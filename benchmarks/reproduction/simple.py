@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from sfra.tables import Column, Table
-from sfra.tables.names import method_name
+from sfra.bench.tables import Column, Table
+from sfra.bench.tables.names import method_name
 
 Text = str | None
 

@@ -12,7 +12,7 @@ from typing import Any
 from sfra.bench.plan import Goal
 from sfra.bench.records import Record
 from sfra.bench.store import Store
-from sfra.files import write_atomically
+from sfra.core.files import write_atomically
 
 DIGITS = {"retain": 5, "forget": 5, "rs": 4}
 """Decimals of a kept trajectory."""

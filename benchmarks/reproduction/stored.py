@@ -11,7 +11,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from sfra.tables.names import BACKBONES, METHODS
+from sfra.bench.tables.names import BACKBONES, METHODS
 
 Row = Mapping[str, Any]
 

@@ -22,8 +22,8 @@ from reproduction.ablations import (
 )
 from reproduction.simple import Text, score, simple_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept
-from sfra.tables import Table
-from sfra.tables.names import method_name
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import method_name
 
 MISSING = ("Not computed yet.",)
 

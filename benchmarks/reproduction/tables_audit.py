@@ -10,9 +10,9 @@ from reproduction.agreement import means
 from reproduction.beside import class_names
 from reproduction.simple import Text, score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, arrange, count_alarms, own
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import label_name
-from sfra.tables import Table
-from sfra.tables.names import method_name
 
 READINGS = (VERDICT, ("canonical", "worst-case"), ("native", "source-free"), PUBLISHED)
 """Readings whose verdicts are counted."""

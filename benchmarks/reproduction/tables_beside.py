@@ -10,9 +10,9 @@ from reproduction.claims import Claim, Numbers, list_claims, our_numbers, told, 
 from reproduction.simple import Text, score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, RULES, VERDICT, Kept, arrange, own
 from reproduction.tables_models import short
+from sfra.bench.tables import Column, Table
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import label_name
-from sfra.tables import Column, Table
-from sfra.tables.names import method_name
 
 
 def rs_beside_table(kept: Kept, other: Side, scale: str) -> Table:

@@ -8,8 +8,8 @@ from reproduction.agreement import ByClass, averages
 from reproduction.experiments import STEPS_TAKEN, WORLDS, change, classes_of_all, there, values
 from reproduction.simple import Text, percent, score, simple_table
 from reproduction.stored import PUBLISHED, VERDICT, Kept, printed
-from sfra.tables import Table
-from sfra.tables.names import method_name
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import method_name
 
 LEGEND = "; ".join(f"({world.letter}) {world.what}" for world in WORLDS)
 

@@ -10,9 +10,9 @@ from reproduction.agreement import means
 from reproduction.beside import CONFIDENCE, Side, paper_side, side_of
 from reproduction.simple import Text, percent, score, signed, simple_table
 from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, arrange, diagnosed, own, paper_rows
-from sfra.scale import KAPPA
-from sfra.tables import Table
-from sfra.tables.names import METHODS, method_name
+from sfra.attack.scale import KAPPA
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import METHODS, method_name
 
 Values = Mapping[str, float]
 

@@ -19,9 +19,9 @@ from reproduction.agreement import (
 from reproduction.beside import Side, class_names, paper_side
 from reproduction.simple import score, signed, simple_table
 from reproduction.stored import METHOD_LIST, PUBLISHED, READINGS, VERDICT, Kept, arrange, printed
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import label_name
-from sfra.tables import Table
-from sfra.tables.names import method_name
 
 LEFT_OUT = (
     ("negative-gradient", "learn-to-unlearn"),

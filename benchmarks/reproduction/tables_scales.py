@@ -9,8 +9,8 @@ from reproduction.scales import Retrained, Scaled, at_every_scale, mean_models, 
 from reproduction.simple import Text, joined, score, signed, simple_table
 from reproduction.stored import Kept
 from reproduction.tables_rs import correlation
-from sfra.scale import KAPPA
-from sfra.tables import Table
+from sfra.attack.scale import KAPPA
+from sfra.bench.tables import Table
 
 BEYOND = "beyond the sweep"
 

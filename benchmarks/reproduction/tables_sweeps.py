@@ -9,10 +9,10 @@ from reproduction.beside import class_names
 from reproduction.simple import percent, score, simple_table
 from reproduction.stored import METHOD_LIST, Kept
 from reproduction.sweeps import Outcome, broken_from, outcomes, read_sweep
+from sfra.attack.scale import KAPPA
+from sfra.bench.tables import Table
+from sfra.bench.tables.names import method_name
 from sfra.report.classes import label_name
-from sfra.scale import KAPPA
-from sfra.tables import Table
-from sfra.tables.names import method_name
 
 
 def every_scale_table(kept: Kept) -> Table:

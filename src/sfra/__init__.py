@@ -9,45 +9,44 @@
 Names are imported on first use, so that ``import sfra`` is quick and step 1 and 2 load nothing that could read data.
 """
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from sfra._version import __version__
 
 if TYPE_CHECKING:
-    from sfra import metrics
-    from sfra.audit import audit
-    from sfra.config import AuditConfig
+    from sfra.attack.path import Trajectory
+    from sfra.attack.probes import Probes, sample_probes
+    from sfra.attack.relearn import relearn
+    from sfra.auditing.audit import audit
+    from sfra.auditing.config import AuditConfig
+    from sfra.auditing.evaluate import evaluate
+    from sfra.auditing.findings import Finding
+    from sfra.auditing.result import AuditReport
+    from sfra.auditing.trace import Trace
+    from sfra.core import metrics
+    from sfra.core.errors import SfraError
+    from sfra.core.head import Head
     from sfra.data import load_data
-    from sfra.errors import SfraError
-    from sfra.evaluate import evaluate
-    from sfra.findings import Finding
-    from sfra.head import Head
-    from sfra.probes import Probes, sample_probes
-    from sfra.relearn import relearn
     from sfra.release import Release, load
-    from sfra.result import AuditReport
-    from sfra.trace import Trace
-    from sfra.trajectory import Trajectory
 
 _HOMES = {
-    "AuditConfig": "sfra.config",
-    "AuditReport": "sfra.result",
-    "Finding": "sfra.findings",
-    "Head": "sfra.head",
-    "Probes": "sfra.probes",
+    "AuditConfig": "sfra.auditing.config",
+    "AuditReport": "sfra.auditing.result",
+    "Finding": "sfra.auditing.findings",
+    "Head": "sfra.core.head",
+    "Probes": "sfra.attack.probes",
     "Release": "sfra.release",
-    "SfraError": "sfra.errors",
-    "Trace": "sfra.trace",
-    "Trajectory": "sfra.trajectory",
-    "audit": "sfra.audit",
-    "evaluate": "sfra.evaluate",
+    "SfraError": "sfra.core.errors",
+    "Trace": "sfra.auditing.trace",
+    "Trajectory": "sfra.attack.path",
+    "audit": "sfra.auditing.audit",
+    "evaluate": "sfra.auditing.evaluate",
     "load": "sfra.release",
     "load_data": "sfra.data",
-    "relearn": "sfra.relearn",
-    "sample_probes": "sfra.probes",
+    "metrics": "sfra.core",
+    "relearn": "sfra.attack.relearn",
+    "sample_probes": "sfra.attack.probes",
 }
 
 __all__ = [
@@ -73,8 +72,6 @@ __all__ = [
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module on first use."""
-    if name == "metrics":
-        return import_module("sfra.metrics")
     if name not in _HOMES:
         raise AttributeError(f"module 'sfra' has no attribute {name!r}")
     return getattr(import_module(_HOMES[name]), name)
@@ -83,14 +80,3 @@ def __getattr__(name: str) -> Any:
 def __dir__() -> list[str]:
     """List the public names."""
     return __all__
-
-
-class _Package(ModuleType):
-    """Lets ``sfra.relearn`` be the function, also after ``import sfra.relearn`` has loaded the module of that name."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        shadowed = isinstance(value, ModuleType) and name in _HOMES
-        super().__setattr__(name, getattr(value, name) if shadowed else value)
-
-
-sys.modules[__name__].__class__ = _Package

@@ -11,7 +11,7 @@ import pytest
 
 from sfra.bench.cell import Cell, canonical, check_key, pack, reachable, unpack
 from sfra.bench.work import find_work, modules_of, work
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 
 def make(kind: str = "toy", *, version: int = 1, **settings: object) -> Cell:

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from sfra.auditing.result import SCHEMA
 from sfra.bench.cell import Cell
 from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.bench.plan import plan
@@ -17,10 +18,9 @@ from sfra.bench.protocol import Diagnosed, Protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import Rows
 from sfra.bench.store import Store
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report.diagnoses import read_diagnoses, read_maps
 from sfra.report.export import read_trajectories
-from sfra.result import SCHEMA
 
 PROTOCOL = Protocol(
     name="told",

@@ -12,7 +12,9 @@ import pytest
 import torch
 
 from page_toys import Parsed
-from sfra.audit import audit
+from sfra.attack.grid import Run, relearn_release, settings_of
+from sfra.auditing.audit import audit
+from sfra.auditing.config import AuditConfig
 from sfra.bench.grid import run_protocol
 from sfra.bench.measurements import read_features
 from sfra.bench.plan import Goal, plan
@@ -20,10 +22,8 @@ from sfra.bench.protocol import Ablation, Diagnosed, Protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import Rows, collect, join
 from sfra.bench.store import Store
-from sfra.config import AuditConfig
+from sfra.core.head import Head
 from sfra.data import FeatureSet
-from sfra.head import Head
-from sfra.runs import Run, relearn_release, settings_of
 
 RECIPE = """
 dataset = "digits"

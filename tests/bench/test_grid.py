@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from sfra.audit import audit
-from sfra.backbones.checkpoint import load_model
+from sfra.auditing.audit import audit
 from sfra.bench.grid import protocol_status, retry_failed, run_protocol
 from sfra.bench.measurements import read_features
 from sfra.bench.plan import plan
@@ -19,9 +18,10 @@ from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import accuracy, collect
 from sfra.bench.store import Store
+from sfra.core.errors import InputError
+from sfra.core.metrics import relearning_score
 from sfra.data import ImageSet, load_data
-from sfra.errors import InputError
-from sfra.metrics import relearning_score
+from sfra.models.backbones.checkpoint import load_model
 
 PROTOCOL = Protocol(
     name="short",

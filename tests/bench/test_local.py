@@ -21,7 +21,7 @@ from sfra.bench.runner import run
 from sfra.bench.store import Failure, Store
 from sfra.bench.summary import Summary
 from sfra.bench.verify import violations
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 TROUBLES = (
     "raise",

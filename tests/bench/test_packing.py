@@ -15,7 +15,7 @@ from sfra.bench.compute import compute
 from sfra.bench.packing import pack, read_facts, unpack
 from sfra.bench.store import Store
 from sfra.bench.work import Context
-from sfra.errors import InputError, UnsafeFileError
+from sfra.core.errors import InputError, UnsafeFileError
 
 ONE = Cell(kind="number", settings={"value": 1})
 TWO = Cell(kind="number", settings={"value": 2})

@@ -8,12 +8,13 @@ from typing import Any
 
 import pytest
 
-from sfra import recipes, unlearn
+from sfra import unlearn
 from sfra.bench.cell import reachable
 from sfra.bench.extras import Diagnosed
 from sfra.bench.plan import parse_only, plan
 from sfra.bench.protocol import PUBLISHED, Ablation, Protocol, describe_protocol, load_protocol, protocol_names
-from sfra.errors import InputError
+from sfra.core.errors import InputError
+from sfra.models import recipes
 
 PAPER = {
     "cifar10-resnet18": (500_000, 500, [(k,) for k in range(10)]),

@@ -15,7 +15,7 @@ from sfra.bench.runner import run
 from sfra.bench.store import Store
 from sfra.bench.summary import Summary
 from sfra.bench.verify import violations
-from sfra.errors import MissingPackageError
+from sfra.core.errors import MissingPackageError
 
 ray = pytest.importorskip("ray")
 

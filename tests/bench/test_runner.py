@@ -18,7 +18,7 @@ from sfra.bench.store import Failure, Store, StoreError
 from sfra.bench.summary import Progress, Summary, estimate
 from sfra.bench.verify import violations
 from sfra.bench.work import Context
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 
 class Here:

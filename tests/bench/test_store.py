@@ -21,7 +21,7 @@ from sfra.bench.journal import read_journals, seconds_per_kind
 from sfra.bench.store import Failure, Store, StoreError
 from sfra.bench.verify import violations
 from sfra.bench.work import Context
-from sfra.errors import InputError, SfraError
+from sfra.core.errors import InputError, SfraError
 
 ONE = Cell(kind="number", settings={"value": 1})
 TWO = Cell(kind="number", settings={"value": 2})

@@ -13,7 +13,7 @@ import pytest
 
 import sfra
 from cli_toys import SMALL, Files, run
-from sfra.head import Head
+from sfra.core.head import Head
 
 Capture = pytest.CaptureFixture[str]
 
@@ -157,14 +157,14 @@ def broken(problem: BaseException) -> Callable[..., Any]:
 
 
 def test_ctrl_c_ends_with_130_and_one_line(files: Files, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["sfra.audit"], "audit", broken(KeyboardInterrupt()))
+    monkeypatch.setattr(sys.modules["sfra.auditing.audit"], "audit", broken(KeyboardInterrupt()))
     ran = run(capfd, *files.measured, "--out", "out")
     assert (ran.code, ran.out, ran.err) == (130, "", "interrupted\n")
     assert not Path("out").exists()
 
 
 def test_a_defect_ends_with_70_and_a_traceback(files: Files, capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys.modules["sfra.audit"], "audit", broken(ZeroDivisionError("by zero")))
+    monkeypatch.setattr(sys.modules["sfra.auditing.audit"], "audit", broken(ZeroDivisionError("by zero")))
     ran = run(capfd, *files.measured)
     assert ran.code == 70
     assert "ZeroDivisionError: by zero" in ran.err
@@ -186,7 +186,7 @@ def test_results_that_cannot_be_written_in_the_end_are_the_users_to_fix(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("sfra.result.write_together", full)
+    monkeypatch.setattr("sfra.auditing.result.write_together", full)
     ran = run(capfd, *files.measured, "--out", "out")
     assert ran.code == 2
     assert "the results could not be written" in ran.err

@@ -15,11 +15,13 @@ import pytest
 
 import sfra
 from cli_toys import Files, run
-from sfra import backbones, data, findings, recipes, unlearn
+from sfra import data, unlearn
+from sfra.attack.probes import proposals, scores
+from sfra.attack.probes.assign import ASSIGNMENTS
+from sfra.auditing import findings
+from sfra.auditing.trace import RULES
 from sfra.cli.list import LISTS
-from sfra.probes import proposals, scores
-from sfra.probes.assign import ASSIGNMENTS
-from sfra.trace import RULES
+from sfra.models import backbones, recipes
 
 Capture = pytest.CaptureFixture[str]
 

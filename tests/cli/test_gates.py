@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from cli_toys import Files, run
+from sfra.auditing.config import AuditConfig
 from sfra.cli.gates import OPERATORS, failures, parse, scalar_names
-from sfra.config import AuditConfig
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
 

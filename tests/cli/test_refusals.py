@@ -14,7 +14,7 @@ import torch
 from PIL import Image
 
 from cli_toys import BIAS, FEATURES, LABELS, SMALL, WEIGHT, Files, run, write_features, write_head
-from sfra.head import Head
+from sfra.core.head import Head
 
 Capture = pytest.CaptureFixture[str]
 Arguments = tuple[object, ...]

@@ -15,12 +15,12 @@ import typer.main
 
 import sfra
 from cli_toys import FORGET, Files
+from sfra.attack.scale import VARIANTS
+from sfra.auditing.findings import CODES
+from sfra.auditing.result import SCHEMA, AuditReport
+from sfra.auditing.trace import RULES
+from sfra.auditing.verdict import VERDICTS
 from sfra.cli.app import app
-from sfra.findings import CODES
-from sfra.result import SCHEMA, AuditReport
-from sfra.scale import VARIANTS
-from sfra.trace import RULES
-from sfra.verdict import VERDICTS
 
 DOCS = Path(__file__).parents[2] / "docs"
 SMALL: dict[str, Any] = {"n": 200, "m": 20, "epochs": 3}
@@ -28,7 +28,7 @@ SMALL: dict[str, Any] = {"n": 200, "m": 20, "epochs": 3}
 
 @pytest.fixture(scope="module")
 def schema() -> dict[str, Any]:
-    text = (resources("sfra") / "schema" / "audit.schema.json").read_text(encoding="utf-8")
+    text = (resources("sfra.auditing") / "schema" / "audit.schema.json").read_text(encoding="utf-8")
     found: dict[str, Any] = json.loads(text)
     jsonschema.Draft202012Validator.check_schema(found)
     return found

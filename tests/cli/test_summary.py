@@ -10,13 +10,13 @@ from rich.console import Console
 
 import sfra
 from cli_toys import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
+from sfra.attack.scale import SWEEP
+from sfra.auditing.findings import Finding
+from sfra.auditing.result import AuditReport
+from sfra.auditing.verdict import VERDICTS
 from sfra.cli.summary import summary
 from sfra.cli.tables import demo_table
 from sfra.data import FeatureSet
-from sfra.findings import Finding
-from sfra.result import AuditReport
-from sfra.scale import SWEEP
-from sfra.verdict import VERDICTS
 
 Capture = pytest.CaptureFixture[str]
 NAMES = ("ant", "cat", "dog", "ox", "pig")

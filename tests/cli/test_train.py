@@ -12,8 +12,8 @@ import torch
 from PIL import Image
 
 from cli_toys import Files, run
-from sfra.backbones.checkpoint import load_model
 from sfra.cli.progress import Lines, duration
+from sfra.models.backbones.checkpoint import load_model
 
 Capture = pytest.CaptureFixture[str]
 TRAIN = ("train", "--data", "digits", "--backbone", "small-mlp", "--epochs", "2")
@@ -83,7 +83,7 @@ def test_an_interrupted_run_says_how_to_go_on_and_does(
 
     command = (*TRAIN, "--epochs", 5, "--out", "m", "--json")
     with monkeypatch.context() as patch:
-        patch.setattr("sfra.resume.time.monotonic", iter(range(0, 10**6, 60)).__next__)
+        patch.setattr("sfra.models.training.resume.time.monotonic", iter(range(0, 10**6, 60)).__next__)
         patch.setattr(Lines, "__call__", interrupt)
         stopped = run(capfd, *command)
     assert stopped.code == 130
@@ -105,7 +105,7 @@ def test_a_run_that_is_interrupted_at_once_kept_nothing(
     def interrupt(**settings: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("sfra.make.train_model", interrupt)
+    monkeypatch.setattr("sfra.unlearn.make.train_model", interrupt)
     ran = run(capfd, *TRAIN, "--out", "m")
     assert (ran.code, ran.err.splitlines()[0][:31]) == (130, "stopped: nothing was kept yet; ")
 
@@ -178,7 +178,7 @@ def test_a_place_that_holds_something_else_is_refused_before_the_work(
     def never(**settings: Any) -> None:
         raise AssertionError("the work has begun")
 
-    monkeypatch.setattr("sfra.make.train_model", never)
+    monkeypatch.setattr("sfra.unlearn.make.train_model", never)
     Path("full").mkdir()
     Path("full/mine.txt").write_text("mine")
     Path("file").write_text("mine")

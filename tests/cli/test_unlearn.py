@@ -10,10 +10,10 @@ import pytest
 
 import sfra.cli.unlearn
 from cli_toys import Files, run
-from sfra.backbones import build
-from sfra.backbones.checkpoint import load_model, save_model
 from sfra.cli.unlearn import parse_settings
-from sfra.errors import InputError
+from sfra.core.errors import InputError
+from sfra.models.backbones import build
+from sfra.models.backbones.checkpoint import load_model, save_model
 from sfra.release import Preprocess
 
 Capture = pytest.CaptureFixture[str]
@@ -134,7 +134,9 @@ def contents(folder: Path) -> dict[str, bytes]:
 
 
 @pytest.mark.parametrize("before", ["nothing", "an earlier model"])
-@pytest.mark.parametrize("moment", ["sfra.cli.progress.Lines.__call__", "sfra.backbones.checkpoint.processor_config"])
+@pytest.mark.parametrize(
+    "moment", ["sfra.cli.progress.Lines.__call__", "sfra.models.backbones.checkpoint.processor_config"]
+)
 def test_an_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
     original: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, before: str, moment: str
 ) -> None:

@@ -10,9 +10,9 @@ from torch import Tensor, nn
 from sfra.controls import linear_probe
 from sfra.controls.linear_probe import _split
 from sfra.controls.sgd import SoftmaxRegression, train_until_flat
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.data import FeatureSet
-from sfra.errors import InputError
-from sfra.head import Head
 
 CLASSES, WIDTH = 5, 12
 

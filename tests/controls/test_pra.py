@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from sfra.controls import ALPHAS, VARIANTS, PraOutcome, Prototyped, pra
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.core.metrics import relearning_score
 from sfra.data import FeatureSet
-from sfra.errors import InputError
-from sfra.head import Head
-from sfra.metrics import relearning_score
 
 CLASSES, WIDTH = 6, 16
 

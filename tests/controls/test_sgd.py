@@ -14,9 +14,9 @@ from torch.utils._pytree import tree_leaves
 
 from sfra.controls import linear_probe
 from sfra.controls.sgd import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
+from sfra.core.head import Head
 from sfra.data import FeatureSet
-from sfra.head import Head
-from sfra.stepper import Capture, CudaCapture
+from sfra.models.training.stepper import Capture, CudaCapture
 
 PROBE = importlib.import_module("sfra.controls.linear_probe")
 """The module: ``sfra.controls.linear_probe`` as an attribute is the function of the same name."""

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from safetensors.numpy import save_file
 from torch import Tensor
 
+from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet, load_data
-from sfra.errors import InputError
 
 FEATURES = np.random.default_rng(0).normal(size=(6, 4)).astype(np.float32)
 LABELS = np.array([0, 1, 2, 0, 1, 2])

@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from sfra.core.errors import InputError
 from sfra.data import Augment
-from sfra.errors import InputError
 
 
 def seeded(seed: int = 0) -> torch.Generator:

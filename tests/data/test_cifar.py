@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 from data_toys import old_pickle, toy, write_batches, write_tar
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, read_batch, recognise_batches
 from sfra.data.official import CIFAR10, CIFAR100
-from sfra.errors import InputError, UnsafeFileError
 
 ROWS = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3072)
 

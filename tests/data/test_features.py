@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sfra import backbones
+from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet, MemoryPixels, Transform, extract_features, load_data
 from sfra.data.cache import cache_folder
-from sfra.errors import InputError
+from sfra.models import backbones
 from sfra.release import Preprocess
 
 

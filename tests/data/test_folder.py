@@ -11,10 +11,10 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split, load_data, sets
 from sfra.data import folder as folders
 from sfra.data.decode import head_of
-from sfra.errors import InputError
 from sfra.release import Preprocess
 
 RNG = np.random.default_rng(0)

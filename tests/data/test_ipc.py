@@ -9,10 +9,10 @@ import pyarrow as pa
 import pytest
 
 from data_toys import encode, save_to_disk, table_of, toy
-from sfra import files
+from sfra.core import files
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data import load_data
 from sfra.data.ipc import decompressed_bytes
-from sfra.errors import InputError, UnsafeFileError
 
 IMAGES, LABELS = toy(3, 4, size=6)
 SMALL = table_of({"image": [encode(image) for image in IMAGES]}, {"label": LABELS.tolist()}, {})

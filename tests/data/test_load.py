@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from sfra.core.errors import InputError
 from sfra.data import FeatureSet, dataset, datasets, load_data
-from sfra.errors import InputError
 
 PAIR = (np.ones((3, 2), dtype=np.float32), np.array([0, 1, 2]))
 

@@ -9,10 +9,10 @@ import pytest
 import torch
 
 from data_toys import toy, write_batches, write_folders, write_parquet, write_tar
+from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split, datasets, load_data
 from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES
 from sfra.data.official import CIFAR10, CIFAR100, TINY_IMAGENET, load_official, validates
-from sfra.errors import InputError
 
 SMALL10 = replace(CIFAR10, per_class={"train": 21, "test": 2})
 SMALL100 = replace(CIFAR100, per_class={"train": 2, "test": 1})

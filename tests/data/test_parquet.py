@@ -12,11 +12,11 @@ import pytest
 import torch
 
 from data_toys import encode, save_to_disk, table_of, toy, write_parquet
-from sfra import files
+from sfra.core import files
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data import ImageSet, MappedPixels, Split, decoded, has_split, load_data
 from sfra.data.folder import FilePixels
 from sfra.data.parquet import parse_address
-from sfra.errors import InputError, UnsafeFileError
 
 IMAGES, LABELS = toy(3, 4, size=6)
 NAMES = ("cow", "ape", "bee")

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split, load_data
 from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES
-from sfra.errors import InputError
 
 pytestmark = pytest.mark.skipif(not os.environ.get("SFRA_DATA"), reason="SFRA_DATA names no folder with copies")
 

@@ -7,10 +7,10 @@ import pytest
 import torch
 from PIL import Image
 
+from sfra.core.errors import InputError
 from sfra.data import Augment, ImageSet, ImageTensors, MemoryPixels, load_data, open_samples
-from sfra.errors import InputError
+from sfra.models.training.train import Samples
 from sfra.release import Preprocess
-from sfra.train import Samples
 
 RNG = torch.Generator().manual_seed(0)
 BYTES = torch.randint(256, (30, 3, 8, 8), generator=RNG, dtype=torch.uint8)

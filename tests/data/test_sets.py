@@ -4,8 +4,8 @@ import pytest
 import torch
 from torch import Tensor
 
+from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet, MemoryPixels
-from sfra.errors import InputError
 from sfra.release import Preprocess
 
 FEATURES = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])

@@ -11,10 +11,10 @@ import pytest
 from PIL import Image
 
 from data_toys import table_of, toy, write_tiny, write_zip
+from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split
 from sfra.data.official import TINY_IMAGENET, load_official
 from sfra.data.tiny_imagenet import class_names
-from sfra.errors import InputError
 
 IDENTIFIERS = ("n01443537", "n01629819", "n01641577", "n01644900")
 SMALL = replace(TINY_IMAGENET, classes=4, size=8, per_class={"train": 3, "test": 2})

@@ -10,10 +10,10 @@ import torch
 import sfra.demo.models as demo
 from demo_made import Made, read_models
 from sfra import unlearn
-from sfra.backbones import build
+from sfra.core.files import read_arrays
+from sfra.core.threads import one_thread
 from sfra.demo.models import NamedModel, digits_tensors
-from sfra.files import read_arrays
-from sfra.threads import one_thread
+from sfra.models.backbones import build
 
 
 @pytest.fixture(scope="module")

@@ -14,13 +14,13 @@ import torch
 import sfra.demo.story as story
 from page_toys import Parsed
 from sfra import unlearn
-from sfra.audit import audit
-from sfra.backbones import build
+from sfra.auditing.audit import audit
+from sfra.auditing.result import SCHEMA, AuditReport
+from sfra.auditing.verdict import VERDICTS
+from sfra.core.head import Head
 from sfra.demo.models import ARCH, NamedModel
 from sfra.demo.story import FORGET, run_demo
-from sfra.head import Head
-from sfra.result import SCHEMA, AuditReport
-from sfra.verdict import VERDICTS
+from sfra.models.backbones import build
 
 RELEASES = ["masked", "delete", "bad-teacher", "finetune", "retrained"]
 COLUMNS = ["retain_before", "forget_before", "retain_after", "forget_after", "rs", "delta_rs"]

@@ -8,8 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from sfra.core.errors import InputError
 from sfra.diagnostics import agreement
-from sfra.errors import InputError
 
 SMALL = st.integers(-3, 3).map(float)
 

@@ -9,11 +9,11 @@ import pytest
 import torch
 
 from diagnostics_toys import Labelled, scene
+from sfra.attack.probes import sample_probes
+from sfra.attack.scale import place
+from sfra.core.errors import InputError
 from sfra.diagnostics import alignment
 from sfra.diagnostics.alignment import over_seeds
-from sfra.errors import InputError
-from sfra.probes import sample_probes
-from sfra.scale import place
 
 
 def test_the_alignment_is_that_of_means_taken_sample_by_sample() -> None:

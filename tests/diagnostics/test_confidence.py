@@ -10,10 +10,10 @@ import pytest
 import torch
 
 from diagnostics_toys import scene
+from sfra.attack.scale import place
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.diagnostics import confidence
-from sfra.errors import InputError
-from sfra.head import Head
-from sfra.scale import place
 
 SEED = 6
 """A scene in which every retain class has correct samples and assigned ones."""

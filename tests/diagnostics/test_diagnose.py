@@ -9,14 +9,14 @@ import pytest
 import torch
 
 from audit_toys import FORGET, SMALL, Toy, hidden, never_seen
-from sfra.audit import _gather
-from sfra.config import AuditConfig
+from sfra.attack.grid import Setting
+from sfra.auditing.audit import _gather
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.evidence import Evidence
+from sfra.auditing.inputs import Subject
+from sfra.core.errors import InputError
 from sfra.diagnostics import alignment, confidence, diagnose, diagnose_parts, margin, tradeoff
-from sfra.errors import InputError
-from sfra.evidence import Evidence
 from sfra.release import load
-from sfra.runs import Setting
-from sfra.subject import Subject
 
 
 def gather(toy: Toy, *forget: int, data: bool = True, **settings: Any) -> Evidence:

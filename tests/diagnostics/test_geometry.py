@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from audit_toys import FORGET, knowing
 from diagnostics_toys import Labelled, scene
+from sfra.core.errors import InputError, MissingPackageError
 from sfra.diagnostics import Geometry, geometry
 from sfra.diagnostics.geometry import stratify
-from sfra.errors import InputError, MissingPackageError
 
 
 def small_map(seed: int = 0) -> Geometry:

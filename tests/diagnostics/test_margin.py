@@ -11,10 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from diagnostics_toys import Labelled, Scene, scene
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.diagnostics import agreement, alignment, margin
 from sfra.diagnostics.margin import BINS, POINTS, QUANTILES
-from sfra.errors import InputError
-from sfra.head import Head
 
 RETAIN = (0, 2, 4)
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from audit_toys import FORGET, compare, hidden
-from sfra.config import AuditConfig
+from sfra.auditing.config import AuditConfig
+from sfra.core.errors import InputError
 from sfra.diagnostics import sensitivity, sensitivity_from_rows
-from sfra.errors import InputError
 
 
 def audit_rows(scale: str = "canonical") -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from audit_toys import FORGET, hidden
+from sfra.attack.probes import proposals, sample_probes
+from sfra.attack.scale import place
+from sfra.core.errors import InputError
 from sfra.diagnostics import compare_support, describe_support
-from sfra.errors import InputError
-from sfra.probes import proposals, sample_probes
-from sfra.scale import place
 
 
 def test_every_proposal_is_described_as_its_probes_are() -> None:

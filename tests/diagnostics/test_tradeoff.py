@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from audit_toys import compare, hidden
+from sfra.auditing.trace import Trace
+from sfra.core.errors import InputError
+from sfra.core.metrics import relearning_score
 from sfra.diagnostics import StoredCurves, pareto, tradeoff
-from sfra.errors import InputError
-from sfra.metrics import relearning_score
-from sfra.trace import Trace
 
 FEW = st.integers(0, 4).map(lambda i: i / 4)
 

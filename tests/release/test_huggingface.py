@@ -13,7 +13,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError, UnsafeFileError
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.release import Preprocess, load
 from sfra.release.module import ModuleEncoder, load_module
 

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import nn
 
-from sfra.errors import InputError, MissingPackageError
-from sfra.head import Head
+from sfra.core.errors import InputError, MissingPackageError
+from sfra.core.head import Head
 from sfra.release import Release, load
 
 HEAD = Head(np.arange(12.0).reshape(4, 3), [0.0, 1.0, 2.0, 3.0])

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 from torch.nn.utils import parametrizations
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.release import load
 from sfra.release.module import ModuleEncoder
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.release import load
 
 C, D = 5, 12

@@ -15,7 +15,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfra.errors import InputError, UnsafeFileError
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.release import Release, load
 
 onnx = pytest.importorskip("onnx")

@@ -10,7 +10,7 @@ import torch
 from PIL import Image
 from torch import Tensor
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.release import Preprocess
 from sfra.release.preprocess import preprocess_from
 

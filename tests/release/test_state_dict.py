@@ -18,8 +18,9 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from sfra import backbones, files
-from sfra.errors import InputError, MissingPackageError, UnsafeFileError
+from sfra.core import files
+from sfra.core.errors import InputError, MissingPackageError, UnsafeFileError
+from sfra.models import backbones
 from sfra.release import load
 from sfra.release.architecture import parse_value
 from sfra.release.state_dict import read_state_dict

@@ -12,10 +12,10 @@ from PIL import Image
 
 from sfra.bench.grid import open_store, run_protocol
 from sfra.bench.report import make_report
+from sfra.bench.tables.names import backbone_name, method_name
 from sfra.cli import main
 from sfra.data import ImageSet, load_data
 from sfra.data.registry import SPLITS
-from sfra.tables.names import backbone_name, method_name
 
 RECIPE = """
 dataset = "digits"

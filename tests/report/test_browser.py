@@ -14,10 +14,10 @@ from selenium.webdriver.common.keys import Keys
 from page_toys import DATE, HOSTILE, made_up, true_audit
 from report.bench_made import NAMES, Row, expected_board, read_benchmark
 from report.browser import ROUNDED, Browser, value
-from sfra.metrics import relearning_curve, rs_at_budget
+from sfra.bench.tables.names import backbone_name
+from sfra.core.metrics import relearning_curve, rs_at_budget
 from sfra.report.page import audit_page
 from sfra.report.page_bench import page_of_reports
-from sfra.tables.names import backbone_name
 
 COLUMNS = {"RS mean": 2, "RS max": 3, "ΔRS mean": 4, "ΔRS max": 5, "Forget before": 6, "Forget after": 7}
 RING = "g.role-mark.layer_3_marks path"

@@ -11,9 +11,9 @@ import pytest
 from page_toys import DATE, HOSTILE, Parsed, made_up, rows_of, true_audit
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import Rows
+from sfra.bench.tables import per_class_table, to_csv
 from sfra.report.figures import benchmark_figures
 from sfra.report.page_bench import page_of_reports
-from sfra.tables import per_class_table, to_csv
 
 NAMES = ["cat", "dog", "eel", "fox", "gnu", "hen"]
 METHODS = ["retrained", "finetune"]

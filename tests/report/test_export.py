@@ -8,7 +8,7 @@ import pytest
 
 from report.chart_data import many_audits
 from sfra.bench.rows import Rows
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report import BENCHMARK, export_all, render, save, scatter_figure, violin_figure
 from sfra.report.export import ordered
 

@@ -8,7 +8,7 @@ import pytest
 
 from audit_toys import FORGET, SMALL, C, compare, hidden, never_seen
 from report.chart_data import rows_of
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report import (
     Style,
     audit_acceptance_figure,

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from report.chart_data import METHODS, many_audits, rows_of
-from sfra.errors import InputError
+from sfra.bench.tables.names import method_name
+from sfra.core.errors import InputError
 from sfra.report import (
     Style,
     accuracy_figure,
@@ -19,7 +20,6 @@ from sfra.report import (
 from sfra.report.figures import BENCHMARK, benchmark_figures
 from sfra.report.figures_colour import contrast
 from sfra.report.figures_heatmap import signed
-from sfra.tables.names import method_name
 from table_rows import audit_row
 
 AUDITS = many_audits()

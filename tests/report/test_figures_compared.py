@@ -9,7 +9,7 @@ import pytest
 from scipy.stats import rankdata
 
 from report.chart_data import rows_of, sweep_rows
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report import MARKS, Style
 from sfra.report.figures_comparison import comparison_figure, rank_correlation
 from sfra.report.figures_scales import sweep_figure

@@ -7,7 +7,7 @@ import pytest
 
 from audit_toys import SMALL, compare, hidden
 from report.chart_data import rows_of
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report import alpha_figure, alpha_rows, embedding_figure, margin_figure, margin_rows, tradeoff_figure
 from sfra.report.figures_geometry import MOST_POINTS as MOST_EMBEDDED
 from sfra.report.figures_labels import WIDE, place_labels, spread_out

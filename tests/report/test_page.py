@@ -12,12 +12,12 @@ from typing import Any
 import pytest
 
 from page_toys import DATE, HOSTILE, Parsed, true_audit
-from sfra import findings
-from sfra.errors import InputError
+from sfra.auditing import findings
+from sfra.auditing.verdict import VERDICTS
+from sfra.core.errors import InputError
 from sfra.report.figures_colour import contrast
 from sfra.report.html import asset, explanations
 from sfra.report.page import audit_page, find_audits, overview_page, read_audit
-from sfra.verdict import VERDICTS
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = re.compile(r"https?://[^\s\"'`)<]+")
@@ -137,7 +137,7 @@ def test_tables_name_their_headings_and_charts_have_words(parsed: Parsed) -> Non
 
 def test_an_audit_without_data_says_that_nothing_was_measured() -> None:
     from audit_toys import FORGET, SMALL, hidden
-    from sfra.audit import audit
+    from sfra.auditing.audit import audit
 
     made = audit(hidden().head, FORGET, **SMALL).to_dict()
     assert VERDICTS["not-measured"] in Parsed(audit_page(made, date=DATE)).text

@@ -11,13 +11,13 @@ import torch
 
 from audit_toys import SMALL, compare, hidden, never_seen
 from page_toys import DATE, HOSTILE, Parsed, made_up, true_audit
-from sfra.metrics import relearning_curve
+from sfra.auditing.verdict import VERDICTS
+from sfra.core.metrics import relearning_curve
 from sfra.report.figures_colour import contrast
 from sfra.report.page_bench import TITLES, page_of_reports
 from sfra.report.page_map import heat_css, heat_map
 from sfra.report.page_text import BADGES
 from sfra.report.vega import differences
-from sfra.verdict import VERDICTS
 
 METHODS = ["retrained", "finetune", "negative-gradient", HOSTILE]
 

@@ -15,9 +15,9 @@ from safetensors.torch import save_file
 
 from audit_toys import hidden, never_seen
 from page_toys import DATE, true_audit
-from sfra.backbones.checkpoint import save_model
-from sfra.backbones.registry import build
 from sfra.cli import main
+from sfra.models.backbones.checkpoint import save_model
+from sfra.models.backbones.registry import build
 from sfra.report.page import audit_page
 from sfra.report.page_repeat import command, command_notes
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-from sfra.errors import MissingPackageError
+from sfra.bench.tables.names import METHODS
+from sfra.core.errors import MissingPackageError
 from sfra.report import style as style_module
 from sfra.report.figures_colour import blend, contrast, lightness
 from sfra.report.figures_marks import MARKS, marks_of
 from sfra.report.style import THEMES, Style, altair
-from sfra.tables.names import METHODS
 from sfra.unlearn import registry
 
 DARK, LIGHT = Style(theme="dark"), Style()

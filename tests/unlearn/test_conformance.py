@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from sfra import unlearn
-from sfra.train import Progress
+from sfra.models.training.train import Progress
 from sfra.unlearn import base, prepare
 from unlearning_toys import moved, net, samples
 

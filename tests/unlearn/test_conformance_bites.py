@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sfra import unlearn
-from sfra.train import logits
+from sfra.models.training.train import logits
 from sfra.unlearn import Task, registry
 
 conformance = runpy.run_path(str(Path(__file__).with_name("test_conformance.py")))

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 from sfra import unlearn
-from sfra.train import train
+from sfra.models.training.train import train
 from unlearning_toys import net, samples
 
 RECIPES: dict[str, dict[str, Any]] = {

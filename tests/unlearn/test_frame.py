@@ -13,8 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from sfra import unlearn
-from sfra.errors import InputError
-from sfra.train import train
+from sfra.core.errors import InputError
+from sfra.models.training.train import train
 from sfra.unlearn import Task, View
 from sfra.unlearn.boundary_shrink import nearest_retained
 from sfra.unlearn.learn_to_unlearn import imitate

@@ -6,8 +6,8 @@ import pytest
 import torch
 from torch import nn
 
-from sfra.errors import InputError
-from sfra.head import Head
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.unlearn import mask_head
 from unlearning_toys import net, samples
 

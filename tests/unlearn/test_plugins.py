@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from sfra import unlearn
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.unlearn import registry
 from unlearning_toys import net, samples
 

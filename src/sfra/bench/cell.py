@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from sfra.bench.work import KIND, find_work
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 KEY = re.compile(r"[0-9a-f]{64}")
 

@@ -18,7 +18,7 @@ from sfra.bench.folders import disk_trouble, remove
 from sfra.bench.journal import HOST
 from sfra.bench.store import Failure, Store
 from sfra.bench.work import Context, find_work
-from sfra.errors import InputError, NotFiniteError, SfraError
+from sfra.core.errors import InputError, NotFiniteError, SfraError
 
 TAIL = 4000
 _RECORDED = ("torch", "numpy", "scipy", "transformers", "sklearn")

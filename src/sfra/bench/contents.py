@@ -9,7 +9,7 @@ from typing import Any
 
 from sfra.bench.cell import Cell
 from sfra.bench.store import Store
-from sfra.errors import InputError, SfraError
+from sfra.core.errors import InputError, SfraError
 
 LARGEST = 1e300
 """Numbers beyond it are none that was measured; a whole number in JSON may have any number of digits."""

@@ -13,13 +13,13 @@ from sfra.bench.measurements import read_features, without_rows
 from sfra.bench.work import Context, work
 
 if TYPE_CHECKING:
-    from sfra.config import AuditConfig
+    from sfra.attack.grid import Setting
+    from sfra.attack.probes import Probes
+    from sfra.attack.scale import Placed
+    from sfra.auditing.config import AuditConfig
+    from sfra.core.head import Head
     from sfra.data import FeatureSet
     from sfra.diagnostics import Diagnostics
-    from sfra.head import Head
-    from sfra.probes import Probes
-    from sfra.runs import Setting
-    from sfra.scale import Placed
 
 DIAGNOSTICS, GEOMETRY = "diagnostics.json", "geometry.json"
 """Names inside the folders of cells."""
@@ -93,8 +93,8 @@ class _Release:
     @property
     def settings(self) -> list[Setting]:
         """Scales of the audit, that of the verdict first."""
-        from sfra.runs import Setting
-        from sfra.scale import KAPPA
+        from sfra.attack.grid import Setting
+        from sfra.attack.scale import KAPPA
 
         variant = "restored-row" if self.missing else "released"
         return [Setting(kappa=kappa, variant=variant) for kappa in dict.fromkeys([self.config.kappa, KAPPA, None])]
@@ -106,8 +106,8 @@ class _Release:
 
     def draw(self, setting: Setting, seed: int) -> tuple[Placed, Probes]:
         """Draw the probes that the audit drew with this seed."""
-        from sfra.probes import sample_probes
-        from sfra.scale import place
+        from sfra.attack.probes import sample_probes
+        from sfra.attack.scale import place
 
         placed = place(self.head, self.forget, kappa=setting.kappa, variant=setting.variant, seed=seed)
         settings = self.config.probe_settings(placed.head.classes, len(self.forget))
@@ -121,7 +121,7 @@ class _Release:
 
 
 def _release(cell: Cell, inputs: Inputs, context: Context) -> _Release:
-    from sfra.config import AuditConfig
+    from sfra.auditing.config import AuditConfig
 
     head, test = read_features(inputs["test"])
     settings = cell.settings

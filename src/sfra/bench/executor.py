@@ -8,7 +8,7 @@ from typing import Protocol, runtime_checkable
 
 from sfra.bench.cell import Cell
 from sfra.bench.compute import Outcome
-from sfra.errors import SfraError
+from sfra.core.errors import SfraError
 
 Steps = Callable[[str, int, int, str], None]
 

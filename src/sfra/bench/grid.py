@@ -13,8 +13,8 @@ from sfra.bench.ready import check_data, check_devices, check_executor
 from sfra.bench.runner import retry, run, status
 from sfra.bench.store import Failure, Store
 from sfra.bench.summary import Progress, Summary
-from sfra.errors import InputError
-from sfra.paths import written_out
+from sfra.core.errors import InputError
+from sfra.core.paths import written_out
 
 STORE = Path("sfra-bench")
 """Where benchmarks are kept unless the user names another folder; protocols share their cells there."""

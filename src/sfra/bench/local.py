@@ -18,7 +18,7 @@ from sfra.bench.compute import Outcome
 from sfra.bench.executor import ExecutorError, Order, Steps
 from sfra.bench.store import Store
 from sfra.bench.worker import arguments
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS")
 START_LIMIT = 300.0

@@ -8,7 +8,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from sfra.errors import SfraError
+from sfra.core.errors import SfraError
 
 try:
     import fcntl

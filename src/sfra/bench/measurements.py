@@ -13,8 +13,8 @@ from sfra.bench.work import Context, work
 from sfra.bench.works import FEATURES, HEAD, tell_stage
 
 if TYPE_CHECKING:
+    from sfra.core.head import Head
     from sfra.data import FeatureSet
-    from sfra.head import Head
 
 Inputs = Mapping[str, Path]
 
@@ -22,8 +22,8 @@ Inputs = Mapping[str, Path]
 @work("audit", version=1)
 def audit(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Audit a head on its features, beside the audit of its reference."""
-    from sfra.audit import audit as run
-    from sfra.config import AuditConfig
+    from sfra.auditing.audit import audit as run
+    from sfra.auditing.config import AuditConfig
 
     settings = {name: value for name, value in cell.settings["config"].items() if name not in ("kappa", "sweep")}
     head, test = read_features(inputs["test"])
@@ -75,9 +75,9 @@ def linear_probe(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dic
 
 def read_features(folder: Path) -> tuple[Head, FeatureSet]:
     """Read the head and the features of a cell, with the class names that its record holds."""
+    from sfra.core.files import read_arrays
+    from sfra.core.head import Head
     from sfra.data import FeatureSet
-    from sfra.files import read_arrays
-    from sfra.head import Head
 
     arrays = read_arrays(folder / FEATURES)
     record = parse_cell(folder)
@@ -93,7 +93,7 @@ def read_features(folder: Path) -> tuple[Head, FeatureSet]:
 
 def without_rows(head: Head, forget: list[int]) -> Head:
     """Take the forget outputs off a head, as a release may come."""
-    from sfra.head import Head
+    from sfra.core.head import Head
 
     kept = [label for label in range(head.classes) if label not in forget]
     return Head(head.weight[kept], head.bias[kept])

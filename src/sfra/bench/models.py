@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from sfra.bench import works as works
 from sfra.bench.cell import Cell
 from sfra.bench.protocol import CONTROLS, Protocol
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
-    from sfra.recipes import Recipe
+    from sfra.models.recipes import Recipe
 
 Forget = tuple[int, ...]
 
@@ -38,7 +38,7 @@ class Models:
     @cached_property
     def recipe(self) -> Recipe:
         """How models are trained and unlearned."""
-        from sfra import recipes
+        from sfra.models import recipes
 
         protocol = self.protocol
         found = recipes.load(protocol.recipe) if protocol.recipe else recipes.find(protocol.dataset, protocol.backbone)

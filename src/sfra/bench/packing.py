@@ -26,8 +26,8 @@ from sfra.bench.cell import Cell, key_of, reachable
 from sfra.bench.folders import disk_errors, remove
 from sfra.bench.records import Record, parse_cell
 from sfra.bench.store import Store
-from sfra.errors import InputError, SfraError, UnsafeFileError
-from sfra.files import write_atomically
+from sfra.core.errors import InputError, SfraError, UnsafeFileError
+from sfra.core.files import write_atomically
 
 FACTS = "facts.jsonl"
 LARGEST = 2**31

@@ -15,7 +15,7 @@ from sfra.bench.protocol import Protocol
 from sfra.bench.selection import check_only
 from sfra.bench.selection import parse_only as parse_only
 from sfra.bench.shapes import check_controls
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 UNBOUND = ("device", "threads")
 """Settings of an audit that do not change its result."""
@@ -40,7 +40,7 @@ class Goal:
 
 def plan(protocol: Protocol, only: Mapping[str, str] | None = None) -> list[Goal]:
     """List the goals of a protocol, in the order of the tables; ``only`` keeps those that match."""
-    from sfra.backbones.registry import find
+    from sfra.models.backbones.registry import find
 
     find(protocol.backbone)
     check_controls(protocol.name, protocol.pra, protocol.linear_probe)
@@ -115,7 +115,7 @@ class _Plan:
         return Goal(what="audit", cell=cell, identity=identity)
 
     def _audit_settings(self, forget: Forget, changes: Mapping[str, Any]) -> dict[str, Any]:
-        from sfra.config import AuditConfig
+        from sfra.auditing.config import AuditConfig
 
         given = {**self.protocol.audit, **changes}
         missing = bool(given.pop("missing_row", False))

@@ -16,8 +16,8 @@ from sfra.bench.extras import Ablation as Ablation
 from sfra.bench.extras import Diagnosed as Diagnosed
 from sfra.bench.extras import in_order
 from sfra.bench.shapes import check_shapes
-from sfra.errors import InputError, meant
-from sfra.toml import parse_toml
+from sfra.core.errors import InputError, meant
+from sfra.core.toml import parse_toml
 
 PUBLISHED = (
     "retrained",
@@ -142,7 +142,7 @@ def describe_protocol(name: str) -> str:
 
 
 def _shipped() -> Traversable:
-    return resources.files("sfra") / "protocols"
+    return resources.files("sfra.bench") / "protocols"
 
 
 def _resolve(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:

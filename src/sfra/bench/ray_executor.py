@@ -18,7 +18,7 @@ from sfra.bench.compute import Outcome, compute
 from sfra.bench.executor import ExecutorError, Order, Steps
 from sfra.bench.store import Store
 from sfra.bench.work import Context, load_works
-from sfra.errors import MissingPackageError
+from sfra.core.errors import MissingPackageError
 
 OBJECT_STORE = 100 * 2**20
 """Bytes for Ray's shared memory: nothing but orders and outcomes goes through it."""

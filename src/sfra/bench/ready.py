@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from sfra.bench.plan import Goal
 from sfra.bench.protocol import Protocol
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
     from sfra.data import ImageSet, Split
@@ -51,7 +51,7 @@ def check_data(protocol: Protocol, goals: Sequence[Goal]) -> None:
 
 def check_audits(goals: Sequence[Goal], classes: int) -> None:
     """Refuse forget classes that the data do not have, and audits that want more probes than there are candidates."""
-    from sfra.config import AuditConfig
+    from sfra.auditing.config import AuditConfig
 
     for goal in goals:
         if goal.what == "audit":

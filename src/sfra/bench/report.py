@@ -10,14 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from sfra import tables
+from sfra.bench import tables
 from sfra.bench.grid import open_store
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.rows import Row, Rows, collect
-from sfra.bench.tables import tables_of
-from sfra.files import write_text
-from sfra.tables import Table
+from sfra.bench.tables import Table
+from sfra.bench.tables.from_rows import tables_of
+from sfra.core.files import write_text
 
 READINGS = (("canonical", "source-free"), ("native", "worst-case"))
 """Scale and rule of the tables: those of a verdict, and those that published tables are made with."""

@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from sfra.auditing.result import read_result
 from sfra.bench.cell import reachable
 from sfra.bench.contents import KINDS, origin_of
 from sfra.bench.plan import Goal
 from sfra.bench.store import Store
-from sfra.result import read_result
 
 Row = dict[str, Any]
 

@@ -16,7 +16,7 @@ from sfra.bench.loop import Loop, Seconds
 from sfra.bench.store import Failure, Store
 from sfra.bench.summary import Progress, Summary, estimate, summarise
 from sfra.bench.work import modules_of
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 
 def run(

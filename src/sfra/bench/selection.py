@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
     from sfra.bench.plan import Goal

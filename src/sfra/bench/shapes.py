@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 KINDS = ("train", "unlearn", "mask", "features", "audit", "pra", "linear-probe", "diagnostics", "geometry")
 """The kinds of cells, which limits and resources are given for."""

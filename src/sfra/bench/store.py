@@ -26,8 +26,8 @@ from sfra.bench.journal import Journal
 from sfra.bench.layout import check_layout, make_layout
 from sfra.bench.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
 from sfra.bench.records import Failure, Record, parse_cell, parse_failure
-from sfra.errors import InputError
-from sfra.paths import written_out
+from sfra.core.errors import InputError
+from sfra.core.paths import written_out
 
 __all__ = ["Failure", "Record", "Store", "StoreError"]
 

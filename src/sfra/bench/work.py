@@ -11,7 +11,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sfra.errors import InputError, NotFiniteError
+from sfra.core.errors import InputError, NotFiniteError
 
 __all__ = ["Context", "NotFiniteError", "Work", "find_work", "load_works", "modules_of", "work"]
 

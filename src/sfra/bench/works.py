@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 from sfra.bench.cell import Cell
 from sfra.bench.work import Context, work
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
-    from sfra.backbones.checkpoint import Checkpoint
+    from sfra.core.head import Head
     from sfra.data import ImageSet, Split
-    from sfra.head import Head
-    from sfra.make import Made
-    from sfra.recipes import Recipe
+    from sfra.models.backbones.checkpoint import Checkpoint
+    from sfra.models.recipes import Recipe
+    from sfra.unlearn.make import Made
 
 MODEL, FEATURES, HEAD = "model", "features.safetensors", "head.safetensors"
 """Names inside the folders of cells."""
@@ -35,7 +35,7 @@ Inputs = Mapping[str, Path]
 @work("train", version=1)
 def train(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Train an original, or a reference without some classes; a killed training goes on from its last epoch."""
-    from sfra.make import train_model
+    from sfra.unlearn.make import train_model
 
     settings = cell.settings
     made = train_model(
@@ -54,7 +54,7 @@ def train(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, 
 @work("unlearn", version=1)
 def unlearn(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Unlearn some classes of the original by one method; the validation split picks the epoch."""
-    from sfra.make import unlearn_model
+    from sfra.unlearn.make import unlearn_model
 
     settings, original = cell.settings, _model(inputs["original"])
     for split in ("train", "validation"):
@@ -122,7 +122,7 @@ def tell_stage(context: Context) -> Callable[[str, int, int], None]:
 
 def _recipe(settings: Mapping[str, Any]) -> Recipe:
     """Make a recipe of what the cell says, whatever the recipe's file holds by now."""
-    from sfra.recipes import Recipe
+    from sfra.models.recipes import Recipe
 
     return Recipe(
         name="",
@@ -143,14 +143,14 @@ def _keep(made: Made, out: Path, fingerprints: object) -> dict[str, Any]:
 
 
 def _save(checkpoint: Checkpoint, out: Path, fingerprints: object) -> None:
-    from sfra.made import Made
+    from sfra.models.made import Made
 
     noted = replace(checkpoint, notes={**checkpoint.notes, DATA: fingerprints})
     Made(checkpoint=noted, facts={}).save(out / MODEL)
 
 
 def _model(folder: Path) -> Checkpoint:
-    from sfra.backbones.checkpoint import load_model
+    from sfra.models.backbones.checkpoint import load_model
 
     return load_model(folder / MODEL)
 

@@ -11,10 +11,10 @@ from sfra.cli import options as opt
 from sfra.cli.command import say
 from sfra.cli.output import check_folder, print_json, show
 from sfra.cli.progress import showing
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
-    from sfra.result import AuditReport
+    from sfra.auditing.result import AuditReport
 
 FILES = ("audit.json", "relearned_head.safetensors")
 """What ``--out`` receives."""
@@ -68,10 +68,10 @@ def audit(
     classes = split_classes(forget)
     check_folder(out, *FILES)
     with showing(quiet=quiet) as progress:
-        from sfra.audit import audit as run
+        from sfra.attack.probes import MAX_DRAWS
+        from sfra.auditing.audit import audit as run
+        from sfra.auditing.config import AuditConfig
         from sfra.cli import gates
-        from sfra.config import AuditConfig
-        from sfra.probes import MAX_DRAWS
         from sfra.release.base import usable_device
 
         config = AuditConfig(

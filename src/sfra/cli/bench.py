@@ -12,7 +12,7 @@ import typer
 from sfra.cli import options as opt
 from sfra.cli.command import Command, say
 from sfra.cli.output import check_folder, dump, print_json
-from sfra.errors import counted
+from sfra.core.errors import counted
 
 if TYPE_CHECKING:
     from sfra.bench.store import Failure

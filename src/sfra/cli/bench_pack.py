@@ -11,7 +11,7 @@ from sfra.cli import options as opt
 from sfra.cli.bench import STORE, Store, bench
 from sfra.cli.command import Command
 from sfra.cli.output import check_folder, dump, print_json
-from sfra.errors import InputError, counted
+from sfra.core.errors import InputError, counted
 
 ENDINGS = (".tar", ".tar.gz", ".tar.xz")
 

@@ -11,7 +11,7 @@ from typing import Any
 import typer
 from typer.core import TyperCommand
 
-from sfra.errors import SfraError, printable
+from sfra.core.errors import SfraError, printable
 
 FIXABLE, DEFECT, INTERRUPTED, NO_READER = 2, 70, 130, 141
 """Exit codes: the user can fix it; a defect of this program; Ctrl-C; the reader of our output went away."""

@@ -8,10 +8,10 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sfra.config import AuditConfig
-from sfra.errors import InputError
-from sfra.runs import settings_of
-from sfra.trace import RULES
+from sfra.attack.grid import settings_of
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.trace import RULES
+from sfra.core.errors import InputError
 
 OPERATORS = {
     ">=": operator.ge,

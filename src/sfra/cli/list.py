@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 
 from sfra.cli.output import dump, print_json
-from sfra.errors import InputError, meant
+from sfra.core.errors import InputError, meant
 
 ASSIGNMENTS = {
     "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
@@ -39,7 +39,7 @@ def _registry(module: str) -> dict[str, str]:
 
 
 def _backbones() -> dict[str, str]:
-    backbones = import_module("sfra.backbones")
+    backbones = import_module("sfra.models.backbones")
     return {name: backbones.describe(name) for name in backbones.names()}
 
 
@@ -59,13 +59,13 @@ def _protocols() -> dict[str, str]:
 
 
 def _recipes() -> dict[str, str]:
-    recipes = import_module("sfra.recipes")
+    recipes = import_module("sfra.models.recipes")
     return {name: recipes.describe(name) for name in recipes.names()}
 
 
 def _findings() -> dict[str, str]:
     """Describe every finding by the first line of its rule's documentation."""
-    findings = import_module("sfra.findings")
+    findings = import_module("sfra.auditing.findings")
     rules = {code: getattr(findings, code.replace("-", "_")).__doc__ or "" for code in findings.CODES}
     return {code: "raised" + _sentence(text).removeprefix("Fire").partition(";")[0] for code, text in rules.items()}
 
@@ -82,7 +82,10 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
     "datasets": ("data sets that can be loaded by name (--data)", _datasets),
     "findings": ("what an audit may say about its own score", _findings),
     "methods": ("unlearning methods (--method)", _methods),
-    "proposals": ("distributions that probes are drawn from (--proposal)", lambda: _registry("sfra.probes.proposals")),
+    "proposals": (
+        "distributions that probes are drawn from (--proposal)",
+        lambda: _registry("sfra.attack.probes.proposals"),
+    ),
     "protocols": ("benchmarks that can be run by name (sfra bench run)", _protocols),
     "recipes": (
         "how a backbone is trained on a data set and made to forget (--recipe; DATA-BACKBONE is the usual one)",
@@ -90,7 +93,7 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
     ),
     "rules": ("which epoch of the relearning counts", lambda: RULES),
     "scales": ("at which scale the head is audited (--scale)", lambda: SCALES),
-    "scores": ("scores that rank the probes (--score)", lambda: _registry("sfra.probes.scores")),
+    "scores": ("scores that rank the probes (--score)", lambda: _registry("sfra.attack.probes.scores")),
 }
 """What can be listed: what it is, and how to find it; nothing is imported for the others."""
 

@@ -15,18 +15,18 @@ import typer
 from sfra.cli.command import say
 from sfra.cli.output import check_folder, dump, print_json
 from sfra.cli.progress import duration
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
-    from sfra.backbones.checkpoint import Checkpoint
-    from sfra.make import Made
-    from sfra.recipes import Recipe
+    from sfra.models.backbones.checkpoint import Checkpoint
+    from sfra.models.recipes import Recipe
+    from sfra.unlearn.make import Made
 
 
 def check_place(out: Path) -> None:
     """Refuse, before the work, a place that no model directory can be written to."""
-    from sfra.backbones.checkpoint import is_ours
-    from sfra.backbones.directory import refuse_foreign
+    from sfra.models.backbones.checkpoint import is_ours
+    from sfra.models.backbones.directory import refuse_foreign
 
     check_folder(out)
     refuse_foreign(out, ours=is_ours)
@@ -34,14 +34,14 @@ def check_place(out: Path) -> None:
 
 def find_recipe(given: str | None, data: str, backbone: str) -> Recipe | None:
     """Load the recipe that was asked for, or else the one of the data and the backbone."""
-    from sfra import recipes
+    from sfra.models import recipes
 
     return recipes.load(given) if given is not None else recipes.find(data, backbone)
 
 
 def own_recipe(original: Checkpoint, data: str) -> str | None:
     """Return the recipe that a model was trained by, where it is one of ours and not the usual one for the data."""
-    from sfra import recipes
+    from sfra.models import recipes
 
     name = original.notes.get("recipe")
     usual = f"{data}-{original.backbone}"
@@ -50,9 +50,9 @@ def own_recipe(original: Checkpoint, data: str) -> str | None:
 
 def adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[str, Any]) -> Recipe:
     """Put settings of the training into a recipe; without one they must suffice."""
-    from sfra.recipes import Recipe as Empty
-    from sfra.recipes.check import check_group
-    from sfra.train import Training
+    from sfra.models.recipes import Recipe as Empty
+    from sfra.models.recipes.check import check_group
+    from sfra.models.training.train import Training
 
     given = {name: value for name, value in training.items() if value is not None}
     if recipe is None and not {"epochs", "learning_rate"} <= given.keys():
@@ -86,8 +86,8 @@ def _check_data(data: str) -> None:
 
 def class_indices(given: Sequence[str], names: Sequence[str] | None) -> tuple[int, ...]:
     """Turn names and indices of classes into indices; ``3,cat`` is two of them."""
+    from sfra.auditing.naming import forget_classes
     from sfra.cli.audit import split_classes
-    from sfra.naming import forget_classes
 
     return forget_classes(split_classes([*given]), names)
 

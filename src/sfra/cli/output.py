@@ -8,7 +8,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

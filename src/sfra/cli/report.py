@@ -12,7 +12,7 @@ from sfra.cli import options as opt
 from sfra.cli.bench import STORE
 from sfra.cli.command import say
 from sfra.cli.output import check_folder, dump, print_json
-from sfra.errors import InputError, counted, printable
+from sfra.core.errors import InputError, counted, printable
 
 if TYPE_CHECKING:
     from sfra.report.export import Exported
@@ -125,7 +125,7 @@ def _of_benchmark(
 
 
 def _write(out: Path, text: str) -> None:
-    from sfra.files import write_text
+    from sfra.core.files import write_text
 
     try:
         write_text(out, text)

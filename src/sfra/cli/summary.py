@@ -11,9 +11,9 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from sfra.auditing.result import AuditReport
 from sfra.cli.tables import accuracy_table, findings_table, number, plain, results_table, signed, sweep_table
-from sfra.errors import counted
-from sfra.result import AuditReport
+from sfra.core.errors import counted
 
 COLOURS = {
     "recovered": "bold red",

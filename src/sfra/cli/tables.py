@@ -8,7 +8,7 @@ from typing import Any, Literal
 from rich.table import Table
 from rich.text import Text
 
-from sfra.errors import printable
+from sfra.core.errors import printable
 
 NONE = "-"
 """Stands for a number that was not measured."""

@@ -39,8 +39,8 @@ def train(
     with showing(quiet=quiet) as progress:
         from dataclasses import replace
 
-        from sfra import backbones
-        from sfra.make import train_model
+        from sfra.models import backbones
+        from sfra.unlearn.make import train_model
 
         check_place(out)
         backbones.find(backbone)

@@ -19,11 +19,11 @@ from sfra.cli.made import (
     unwritten,
 )
 from sfra.cli.progress import showing
-from sfra.errors import InputError
-from sfra.json_text import parse_json
+from sfra.core.errors import InputError
+from sfra.core.json_text import parse_json
 
 if TYPE_CHECKING:
-    from sfra.make import Made
+    from sfra.unlearn.make import Made
 
 EXPECTED = "--set NAME=VALUE, for example --set learning_rate=1e-3"
 
@@ -51,8 +51,8 @@ def unlearn(
     """
     settings = parse_settings(set_ or ())
     with unwritten(out), showing(quiet=quiet) as progress:
-        from sfra.backbones.checkpoint import load_model
-        from sfra.make import unlearn_model
+        from sfra.models.backbones.checkpoint import load_model
+        from sfra.unlearn.make import unlearn_model
 
         check_place(out)
         _check_apart(model, out)

@@ -9,12 +9,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sfra.attack.path import head_size
+from sfra.auditing.evaluate import evaluate
+from sfra.auditing.trace import Trace
+from sfra.core.errors import counted
+from sfra.core.head import Head
 from sfra.data.sets import FeatureSet
-from sfra.errors import counted
-from sfra.evaluate import evaluate
-from sfra.head import Head
-from sfra.trace import Trace
-from sfra.trajectory import head_size
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

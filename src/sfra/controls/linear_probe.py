@@ -9,14 +9,14 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor
 
+from sfra.auditing.evaluate import check_evaluation
 from sfra.controls.heads import measure_heads
 from sfra.controls.sgd import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
+from sfra.core.errors import InputError
+from sfra.core.head import MIN_CLASSES, Head
+from sfra.core.threads import one_thread
 from sfra.data.sets import FeatureSet
-from sfra.errors import InputError
-from sfra.evaluate import check_evaluation
-from sfra.head import MIN_CLASSES, Head
-from sfra.stepper import CudaCapture
-from sfra.threads import one_thread
+from sfra.models.training.stepper import CudaCapture
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -10,13 +10,13 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.nn.functional import linear, normalize
 
+from sfra.auditing.evaluate import check_evaluation
 from sfra.controls.heads import measure_heads
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.core.metrics import TOLERANCE, relearning_score
+from sfra.core.types import Features, Labels
 from sfra.data.sets import FeatureSet
-from sfra.errors import InputError
-from sfra.evaluate import check_evaluation
-from sfra.head import Head
-from sfra.metrics import TOLERANCE, relearning_score
-from sfra.types import Features, Labels
 
 VARIANTS = ("cosine", "l2")
 """How a prototype ``p`` becomes a row: ``w = p, b = 0``, or ``w = 2p, b = -‖p‖²``."""

@@ -11,9 +11,9 @@ from jaxtyping import Int64
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from sfra.errors import InputError
-from sfra.head import Head
-from sfra.stepper import Capture, Loss
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.models.training.stepper import Capture, Loss
 
 Rows = Int64[Tensor, "_"]
 """Positions in a data set."""

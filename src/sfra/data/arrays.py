@@ -11,9 +11,9 @@ import torch
 from numpy.typing import ArrayLike
 from torch import Tensor
 
+from sfra.core.errors import InputError
+from sfra.core.files import read_arrays
 from sfra.data.sets import FeatureSet, ImageSet, Pixels, hash_arrays
-from sfra.errors import InputError
-from sfra.files import read_arrays
 
 CHANNELS = (1, 3)
 """Grey and colour: what tells the channel axis of uint8 images from height and width."""

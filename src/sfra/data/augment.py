@@ -9,7 +9,7 @@ from jaxtyping import Shaped
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 Images = Shaped[Tensor, "n c h w"]
 """Images of any number type, on any device."""

@@ -17,9 +17,9 @@ import torch
 from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
+from sfra.core.errors import InputError
+from sfra.core.files import read_arrays, write_atomically
 from sfra.data.sets import ImageSet, Transform
-from sfra.errors import InputError
-from sfra.files import read_arrays, write_atomically
 
 VERSION = 1
 """Raised when the same model, data and preprocessing would give other features than before."""

@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data.where import Arrays, Copy, Official, Part
-from sfra.errors import InputError, UnsafeFileError
 
 CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
 

@@ -12,7 +12,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from sfra.errors import InputError, MissingPackageError
+from sfra.core.errors import InputError, MissingPackageError
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM")
 """Decoders that may be used."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from sfra.core.errors import MissingPackageError
 from sfra.data.arrays import MemoryPixels
 from sfra.data.registry import Split, dataset
 from sfra.data.sets import ImageSet
-from sfra.errors import MissingPackageError
 
 PARTS = {"train": range(12), "validation": range(12, 15), "test": range(15, 20)}
 """Of every 20 consecutive images of a class: 12 to train, 3 to validate, 5 to test (60, 15 and 25 %)."""

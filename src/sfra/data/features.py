@@ -7,9 +7,9 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from sfra.core.errors import InputError
 from sfra.data.cache import cache_path, read_features, write_features
 from sfra.data.sets import FeatureSet, ImageSet, Transform
-from sfra.errors import InputError
 
 Encoder = Callable[[Tensor], Tensor]
 """From preprocessed images ``[n, c, h, w]`` to features ``[n, d]``."""

@@ -22,11 +22,11 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sfra.core.errors import InputError
 from sfra.data.decode import GREY, Mode, Source, common_size, decode, decode_stack, head_of, threads
 from sfra.data.decoded import MappedPixels, decode_once
 from sfra.data.registry import Split
 from sfra.data.sets import ImageSet, Pixels
-from sfra.errors import InputError
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".ppm")
 """Files that count as images, in upper or lower case."""

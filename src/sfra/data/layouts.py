@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from sfra.core.errors import InputError
 from sfra.data.decode import Source, decode_stack
 from sfra.data.folder import images_in
 from sfra.data.parquet import encoded_pixels, read_labels
 from sfra.data.registry import Split
 from sfra.data.tables import find_columns, table_files
 from sfra.data.where import Arrays, Copy, Official, Part, refuse_other_classes
-from sfra.errors import InputError
 
 PARTS: dict[Part, tuple[str, ...]] = {"train": ("train",), "test": ("val", "validation", "valid", "test")}
 """Folders of a part. A labelled ``val`` comes first: where there is one besides ``test``, the latter has no labels."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+from sfra.core.errors import InputError, meant
 from sfra.data.arrays import from_pair, load_file
 from sfra.data.folder import has_split as folder_has_split
 from sfra.data.folder import has_splits, load_folder
@@ -12,7 +13,6 @@ from sfra.data.parquet import Address, download, find_tables, is_hub_id, load_ta
 from sfra.data.registry import SPLITS, Split, datasets, loader_of
 from sfra.data.sets import FeatureSet, ImageSet
 from sfra.data.tables import Files
-from sfra.errors import InputError, meant
 
 Data = str | Path | tuple[Any, Any] | FeatureSet | ImageSet
 """What :func:`load_data` takes."""

@@ -13,6 +13,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from sfra.core.errors import InputError
 from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, recognise_batches
 from sfra.data.decoded import MappedPixels, Sets, decode_once
 from sfra.data.layouts import recognise_folders, recognise_tables
@@ -20,7 +21,6 @@ from sfra.data.registry import Split, dataset
 from sfra.data.sets import ImageSet
 from sfra.data.tiny_imagenet import NAME, recognise_tiny_imagenet
 from sfra.data.where import Copy, Official, Part, find_copy
-from sfra.errors import InputError
 
 CIFAR10 = Official(
     name="cifar10",

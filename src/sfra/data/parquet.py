@@ -13,13 +13,13 @@ from urllib.parse import parse_qsl
 import torch
 from torch import Tensor
 
+from sfra.core.errors import InputError, MissingPackageError
 from sfra.data.decode import Encoded
 from sfra.data.decoded import decode_once
 from sfra.data.folder import FilePixels, dense, mode_of
 from sfra.data.registry import Split
 from sfra.data.sets import ImageSet
 from sfra.data.tables import Columns, Files, find_columns, read_column, table_files
-from sfra.errors import InputError, MissingPackageError
 
 OPTIONS = ("image", "label", "folder")
 """What may follow a path or an id, as in ``owner/name?image=img&label=fine_label``."""

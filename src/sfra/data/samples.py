@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sfra.batches import label_span
+from sfra.core.batches import label_span
+from sfra.core.errors import InputError, counted
+from sfra.core.types import Labels
 from sfra.data.augment import Augment
 from sfra.data.sets import ImageSet, Transform
-from sfra.errors import InputError, counted
-from sfra.types import Labels
 
 CHUNK = 4096
 """Images that are read, and sent to the device, at once."""
@@ -21,7 +21,7 @@ CHUNK = 4096
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ImageTensors:
-    """Labelled images in one tensor, as :class:`sfra.train.Samples`: raw pixels in, what the network takes out.
+    """Labelled images in one tensor, as ``Samples`` of training: raw pixels in, what the network takes out.
 
     A batch is augmented as raw pixels, brought to [0, 1], then prepared (resized, normalised). The augmentation
     draws from ``generator``, so its state together with the order of reading determines every batch.

@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor
 
-from sfra.batches import label_span
-from sfra.errors import InputError, counted
+from sfra.core.batches import label_span
+from sfra.core.errors import InputError, counted
 
 Transform = Callable[[Tensor], Tensor]
 """From images ``[n, c, h, w]`` in [0, 1] to what the encoder takes, each image by itself."""

@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sfra.core.errors import InputError, MissingPackageError
+from sfra.core.files import refuse_growth
 from sfra.data.ipc import decompressed_bytes
 from sfra.data.registry import Split
-from sfra.errors import InputError, MissingPackageError
-from sfra.files import refuse_growth
 
 WORDS: dict[str, Split] = {
     "train": "train",

@@ -15,10 +15,10 @@ from pathlib import Path, PurePosixPath
 
 import numpy as np
 
+from sfra.core.errors import InputError
 from sfra.data.decode import Encoded, Source, decode_stack
 from sfra.data.folder import images_in
 from sfra.data.where import Arrays, Copy, Official, Part, refuse_other_classes
-from sfra.errors import InputError
 
 NAME = "tiny-imagenet"
 

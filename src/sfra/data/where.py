@@ -12,8 +12,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from sfra.core.errors import InputError
 from sfra.data.cache import cache_folder
-from sfra.errors import InputError
 
 Part = Literal["train", "test"]
 """The two parts in which the data sets are published."""

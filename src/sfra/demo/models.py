@@ -11,11 +11,12 @@ import torch
 from safetensors.torch import save as dump_safetensors
 from torch import nn
 
-from sfra import backbones, unlearn
+from sfra import unlearn
+from sfra.core.files import write_atomically
+from sfra.core.threads import one_thread
 from sfra.data import ImageSet, Split, load_data
-from sfra.files import write_atomically
-from sfra.threads import one_thread
-from sfra.train import TensorData, train
+from sfra.models import backbones
+from sfra.models.training.train import TensorData, train
 
 ARCH = "small-cnn"
 """Architecture of every model here, as ``--arch`` names it."""

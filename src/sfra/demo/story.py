@@ -10,11 +10,11 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from sfra.audit import audit
+from sfra.auditing.audit import audit
+from sfra.auditing.result import AuditReport
+from sfra.core.errors import MissingPackageError
+from sfra.core.files import write_atomically
 from sfra.demo.models import ARCH, NamedModel, digits_models
-from sfra.errors import MissingPackageError
-from sfra.files import write_atomically
-from sfra.result import AuditReport
 
 FORGET = 7
 """The digit that the demonstration forgets."""

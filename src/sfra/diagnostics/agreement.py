@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from sfra.core.errors import InputError
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError
 
 Column = NDArray[np.float64]
 

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.attack.relearn import LabelledProbes
+from sfra.core.errors import InputError
+from sfra.core.metrics import mean_and_std
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError
-from sfra.metrics import mean_and_std
-from sfra.relearn import LabelledProbes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -72,7 +72,7 @@ def alignment(
         features: Real features, as released.
         labels: True class of each row of features.
         forget: Forget classes.
-        gain: What the head's weight was multiplied by at that scale (:attr:`sfra.scale.Placed.gain`); features are
+        gain: What the head's weight was multiplied by at that scale (``Placed.gain``); features are
             divided by it. 1 is the native scale.
 
     >>> import torch

@@ -9,9 +9,9 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.auditing.evaluate import check_evaluation
+from sfra.core.head import Head
 from sfra.diagnostics.record import Record
-from sfra.evaluate import check_evaluation
-from sfra.head import Head
 
 CHUNK = 2**14
 """Samples whose logits are held at once."""

@@ -8,17 +8,17 @@ from dataclasses import dataclass, replace
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.attack.grid import Setting
+from sfra.attack.probes import Probes
+from sfra.auditing.evidence import Evidence
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.diagnostics.alignment import AlignmentOverSeeds, alignment, over_seeds
 from sfra.diagnostics.confidence import Confidence, confidence
 from sfra.diagnostics.margin import BOOTSTRAP, POINTS, Margin, margin
 from sfra.diagnostics.record import Record
 from sfra.diagnostics.support import ProposalSupport, describe_support
 from sfra.diagnostics.tradeoff import BUDGETS, Accuracies, Tradeoff, tradeoff
-from sfra.errors import InputError
-from sfra.evidence import Evidence
-from sfra.head import Head
-from sfra.probes import Probes
-from sfra.runs import Setting
 
 
 @dataclass(frozen=True, kw_only=True)

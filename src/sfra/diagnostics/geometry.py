@@ -11,10 +11,10 @@ from jaxtyping import Float, Int
 from numpy.typing import NDArray
 from torch import Tensor
 
+from sfra.attack.relearn import LabelledProbes
+from sfra.core.errors import InputError, MissingPackageError
+from sfra.core.head import Head
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError, MissingPackageError
-from sfra.head import Head
-from sfra.relearn import LabelledProbes
 
 SPACES = ("features", "logits")
 """What the head takes in and what it gives out."""

@@ -19,12 +19,12 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.attack.relearn import LabelledProbes
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.diagnostics.agreement import Agreement, agreement
 from sfra.diagnostics.alignment import forget_pair
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError
-from sfra.head import Head
-from sfra.relearn import LabelledProbes
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Where the distribution of ``α_j`` is read."""

@@ -6,14 +6,14 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sfra.config import AuditConfig
+from sfra.attack.grid import Progress, Setting, relearn_release
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.measure import Split, measure, outcomes
+from sfra.auditing.trace import RULES
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.data.sets import FeatureSet
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError
-from sfra.head import Head
-from sfra.measure import Split, measure, outcomes
-from sfra.runs import Progress, Setting, relearn_release
-from sfra.trace import RULES
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -61,7 +61,7 @@ def sensitivity(
 ) -> Sensitivity:
     """Audit a released head once for each pair of N and M.
 
-    The same two steps as in :func:`sfra.audit`, without data; then each is measured on ``data``. For the usual curves
+    The same two steps as in an audit, without data; then each is measured on ``data``. For the usual curves
     give one N and several M, or one M and several N.
 
     Args:

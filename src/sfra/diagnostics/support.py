@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass
 
 import torch
 
+from sfra.attack.probes import MAX_DRAWS, Probes, proposals, sample_probes
+from sfra.attack.scale import place
+from sfra.core.errors import SamplingError
+from sfra.core.head import Head
 from sfra.diagnostics.record import Record
-from sfra.errors import SamplingError
-from sfra.head import Head
-from sfra.probes import MAX_DRAWS, Probes, proposals, sample_probes
-from sfra.scale import place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +74,7 @@ def compare_support(
         n: Candidates per retain class.
         m: Probes per retain class.
         names: Proposals; all of them by default.
-        kappa: Scale of the head, as in :func:`sfra.scale.place`; None is native.
+        kappa: Scale of the head, as in :func:`sfra.attack.scale.place`; None is native.
         seed: Seed of all draws.
         device: Where to compute.
         max_draws: Draw budget of each proposal.

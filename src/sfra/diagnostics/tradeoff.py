@@ -8,11 +8,11 @@ from typing import Any, Protocol, runtime_checkable
 
 import torch
 
+from sfra.auditing.trace import ends
+from sfra.core.errors import InputError, counted
+from sfra.core.metrics import mean_and_std, relearning_curve, rs_at_budget
+from sfra.core.types import Curve
 from sfra.diagnostics.record import Record
-from sfra.errors import InputError, counted
-from sfra.metrics import mean_and_std, relearning_curve, rs_at_budget
-from sfra.trace import ends
-from sfra.types import Curve
 
 BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1)
 """Retain budgets ε at which RS is read by default."""
@@ -20,7 +20,7 @@ BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1)
 
 @runtime_checkable
 class Accuracies(Protocol):
-    """Retain and forget accuracy per epoch, epoch 0 the released head; :class:`sfra.trace.Trace` is one."""
+    """Retain and forget accuracy per epoch, epoch 0 the released head; :class:`sfra.auditing.trace.Trace` is one."""
 
     @property
     def retain(self) -> Curve:

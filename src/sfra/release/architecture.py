@@ -10,7 +10,7 @@ from urllib.parse import parse_qsl
 
 from torch import Tensor, nn
 
-from sfra.errors import InputError, MissingPackageError
+from sfra.core.errors import InputError, MissingPackageError
 from sfra.release.base import one_line
 
 Shapes = tuple[tuple[int, ...], ...]
@@ -22,7 +22,7 @@ def build_architecture(arch: str, weights: Mapping[str, Tensor]) -> tuple[nn.Mod
         model = _from_factory(arch)
         _check(model, weights, arch)
         return model, ()
-    from sfra import backbones
+    from sfra.models import backbones
 
     if arch not in backbones.names():
         raise InputError(f"there is no architecture {arch!r}", expected=forms(), got=arch)
@@ -31,7 +31,7 @@ def build_architecture(arch: str, weights: Mapping[str, Tensor]) -> tuple[nn.Mod
 
 def forms() -> str:
     """Say what an architecture can be."""
-    from sfra import backbones
+    from sfra.models import backbones
 
     ours = ", ".join(backbones.names())
     return f"one of {ours}; or package:factory, as in torchvision.models:resnet18?num_classes=10"
@@ -60,7 +60,7 @@ def _with_fitting_classes(arch: str, weights: Mapping[str, Tensor]) -> nn.Module
     The first guess is the height of the last matrix. Where only some shapes then disagree, and the weights
     have one and the same height there, that height is the number of classes.
     """
-    from sfra import backbones
+    from sfra.models import backbones
 
     model = backbones.build(arch, classes=_last_height(weights))
     own = model.state_dict()

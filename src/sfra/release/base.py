@@ -12,10 +12,10 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError, MissingPackageError, printable
-from sfra.head import Head
+from sfra.core.errors import InputError, MissingPackageError, printable
+from sfra.core.head import Head
+from sfra.core.types import Features
 from sfra.release.preprocess import Preprocess
-from sfra.types import Features
 
 __all__ = ["Encoder", "Preprocess", "Release", "clean_names", "fingerprint", "one_line", "require", "usable_device"]
 

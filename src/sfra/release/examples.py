@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import torch
 from torch import Tensor, nn
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 USUAL_SHAPES = ((3, 224, 224), (3, 32, 32), (3, 64, 64), (1, 28, 28), (1, 8, 8))
 """Channels, height and width of one input, tried in this order."""

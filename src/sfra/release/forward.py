@@ -8,7 +8,7 @@ from contextlib import contextmanager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 
 def unwrap(model: nn.Module) -> nn.Module:

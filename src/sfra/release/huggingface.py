@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError, MissingPackageError
+from sfra.core.errors import InputError, MissingPackageError
 from sfra.release.base import Release, clean_names, one_line, require
 from sfra.release.huggingface_files import check_config, check_weights, read_json
 from sfra.release.module import load_module
@@ -56,7 +56,7 @@ def _load_plain(
     source: str | None,
 ) -> Release:
     """Load a directory of one of our own architectures; transformers is not needed."""
-    from sfra.backbones.plain import read_plain
+    from sfra.models.backbones.plain import read_plain
 
     model, known, classes = read_plain(directory, config)
     release = load_module(

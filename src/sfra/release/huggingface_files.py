@@ -8,8 +8,8 @@ from typing import Any
 
 from safetensors import SafetensorError, safe_open
 
-from sfra.errors import InputError, UnsafeFileError
-from sfra.json_text import parse_json
+from sfra.core.errors import InputError, UnsafeFileError
+from sfra.core.json_text import parse_json
 from sfra.release.base import one_line
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -9,8 +9,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from sfra.errors import InputError
-from sfra.types import Bias, Features, Logits, Weight
+from sfra.core.errors import InputError
+from sfra.core.types import Bias, Features, Logits, Weight
 
 Positions = Float[Tensor, "n t d"]
 """Inputs of a linear map: ``t`` tokens or pixels of each of ``n`` samples (``t = 1`` once pooled)."""

@@ -11,14 +11,14 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sfra.errors import InputError
-from sfra.head import Head
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.core.types import Bias, Features, Weight
 from sfra.release.base import Release, fingerprint, one_line, usable_device
 from sfra.release.examples import batches
 from sfra.release.forward import check_watchable, fit, place, undisturbed, unwrap
 from sfra.release.linear_end import PICKS, explain
 from sfra.release.watch import Reached, Seen, Watch
-from sfra.types import Bias, Features, Weight
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

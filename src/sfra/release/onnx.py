@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError, SfraError
+from sfra.core.errors import InputError, SfraError
+from sfra.core.types import Features, Logits
 from sfra.release.base import Release, clean_names, one_line, require
 from sfra.release.examples import LARGEST, USUAL_SHAPES, noise, two_rows
 from sfra.release.linear_end import PICKS, LinearCall, Positions, explain
 from sfra.release.onnx_files import evaluator, open_session, read_model, unreadable
 from sfra.release.onnx_graph import LinearEnd, find_end, no_linear_end
-from sfra.types import Features, Logits
 
 NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label")
 """Metadata entries in which exporters keep class names."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from sfra.errors import InputError, UnsafeFileError
+from sfra.core.errors import InputError, UnsafeFileError
 from sfra.release.base import one_line, require
 
 

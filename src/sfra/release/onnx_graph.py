@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from torch import Tensor
 
-from sfra.errors import InputError
-from sfra.head import Head
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 from sfra.release.linear_end import Positions
 
 PASSED = {"Softmax", "LogSoftmax", "Identity", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Dropout", "Cast"}

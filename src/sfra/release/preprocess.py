@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import interpolate
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 
 MAX_SIDE = 4096
 """Longest image side in pixels that a configuration may ask for."""

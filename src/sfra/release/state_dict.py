@@ -13,8 +13,8 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from sfra.errors import InputError, UnsafeFileError
-from sfra.files import EMPTY, read_arrays, refuse_growth
+from sfra.core.errors import InputError, UnsafeFileError
+from sfra.core.files import EMPTY, read_arrays, refuse_growth
 from sfra.release.architecture import build_architecture, forms
 from sfra.release.base import Release, one_line
 from sfra.release.module import load_module

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sfra.tables import Table
+from sfra.bench.tables import Table
 
 Names = Sequence[str] | None
 """Name of each class index, where known."""
@@ -75,7 +75,7 @@ def with_names(audit: Mapping[str, Any], names: Names) -> dict[str, Any]:
 def named_table(table: Table, names: Names) -> Table:
     """Let a table of one data set call single forget classes by name; files of it keep the indices.
 
-    >>> from sfra.tables.columns import FORGET
+    >>> from sfra.bench.tables.columns import FORGET
     >>> table = Table(title="T", label="t", columns=(FORGET,), rows=((("1",),), (("0+1",),)))
     >>> named_table(table, ["cat", "dog"]).to_dict()["rows"]
     [['dog (1)'], ['0+1']]

@@ -13,11 +13,11 @@ from sfra.bench.contents import BAR, PAIR, POINT, Origin, origin_of
 from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.bench.rows import Rows
 from sfra.bench.store import Store
+from sfra.bench.tables.names import forget_name, forget_of, method_name
 from sfra.report.classes import names_of, set_name
 from sfra.report.figures_geometry import embedding_figure
 from sfra.report.figures_margin import alpha_figure, alpha_rows, margin_figure, margin_rows
 from sfra.report.figures_rows import in_order, where
-from sfra.tables.names import forget_name, forget_of, method_name
 
 Row = Mapping[str, Any]
 

@@ -12,20 +12,20 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from sfra.auditing.result import read_result
 from sfra.bench.grid import open_store
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.rows import Rows, collect, join
 from sfra.bench.store import Store
-from sfra.errors import InputError
-from sfra.files import write_atomically
+from sfra.bench.tables.names import place
+from sfra.core.errors import InputError
+from sfra.core.files import write_atomically
 from sfra.report.classes import names_of
 from sfra.report.diagnoses import file_name, read_diagnoses, read_maps
 from sfra.report.figures import audit_figures, benchmark_figures
 from sfra.report.figures_tradeoff import tradeoff_rows
 from sfra.report.style import Chart, Style, altair, vl_convert
-from sfra.result import read_result
-from sfra.tables.names import place
 
 FORMATS = ("svg", "pdf", "png", "html")
 """What a figure can be saved as, by the ending of its name."""

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.attack.scale import KAPPA
+from sfra.core.errors import InputError
 from sfra.report.classes import Names
 from sfra.report.diagnoses import diagnosis_figures, with_main
 from sfra.report.figures_accuracy import accuracy_figure
@@ -22,7 +23,6 @@ from sfra.report.figures_tradeoff import tradeoff_figure
 from sfra.report.figures_trajectory import audit_trajectory_figure
 from sfra.report.figures_violin import violin_figure
 from sfra.report.style import Chart, Style
-from sfra.scale import KAPPA
 
 SIZES = "sensitivity"
 """The one figure of audit rows in which no forget set is named."""

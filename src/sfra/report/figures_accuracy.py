@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
+from sfra.bench.tables.names import method_name
+from sfra.bench.tables.stages import Stage
 from sfra.report.classes import Names, set_name
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish
-from sfra.tables.names import method_name
-from sfra.tables.stages import Stage
 
 WHEN = ("original", "unlearned", "relearned")
 """The states of a model, in order of time."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report.classes import label_name
 from sfra.report.style import Chart, Style, altair, data, finish
 

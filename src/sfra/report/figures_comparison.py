@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from sfra.errors import InputError
+from sfra.bench.tables.names import method_name
+from sfra.core.errors import InputError
 from sfra.report.figures_key import key
 from sfra.report.figures_labels import Point, place_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import in_order
 from sfra.report.figures_scatter import MOST_NAMES, named
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import method_name
 
 Row = Mapping[str, Any]
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report.classes import label_name
 from sfra.report.figures_labels import Point, place_labels
 from sfra.report.style import Chart, Style, altair, data, finish

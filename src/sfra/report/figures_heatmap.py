@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Literal
 
-from sfra.errors import InputError
+from sfra.bench.tables.names import method_name
+from sfra.bench.tables.table import MISSING
+from sfra.core.errors import InputError
 from sfra.report.classes import Names, set_name
 from sfra.report.figures_colour import blend, contrast
 from sfra.report.figures_rows import Row, caption, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish
-from sfra.tables.names import method_name
-from sfra.tables.table import MISSING
 
 TITLES = {"rs": "RS by method and forget class", "delta_rs": "ΔRS by method and forget class"}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report.style import Chart, Style, altair, data, finish
 
 BINS = 40

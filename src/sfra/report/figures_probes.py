@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report.classes import Names, label_name
 from sfra.report.figures_audit import reading_of
 from sfra.report.figures_colour import blend, contrast

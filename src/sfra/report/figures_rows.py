@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from sfra.errors import InputError
-from sfra.tables.columns import reading
-from sfra.tables.names import backbone_name, dataset_name, method_name, method_rank
-from sfra.tables.stages import Stage, main_audits, stages_of
+from sfra.bench.tables.columns import reading
+from sfra.bench.tables.names import backbone_name, dataset_name, method_name, method_rank
+from sfra.bench.tables.stages import Stage, main_audits, stages_of
+from sfra.core.errors import InputError
 
 Row = Mapping[str, Any]
 

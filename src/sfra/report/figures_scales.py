@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.bench.tables.names import count_methods, forget_of, method_name
+from sfra.core.errors import InputError
 from sfra.report.classes import Names, set_name
 from sfra.report.figures_marks import marks_of
 from sfra.report.figures_rows import in_order
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import count_methods, forget_of, method_name
 
 Row = Mapping[str, Any]
 

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from statistics import fmean
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.bench.tables.names import count_methods, method_name
+from sfra.core.errors import InputError
 from sfra.report.classes import Names, set_name
 from sfra.report.figures_heatmap import signed
 from sfra.report.figures_key import key
@@ -15,7 +16,6 @@ from sfra.report.figures_labels import Label, Number, Point, place_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import count_methods, method_name
 
 MOST_NAMES = 5
 """Most methods whose names are written inside a figure of one column; the names of more stand beside it."""

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.bench.tables.names import CONTROLS, count_methods, method_name
+from sfra.bench.tables.stages import group, select, spread
+from sfra.core.errors import InputError
 from sfra.report.figures_key import end_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, in_order, one_setting
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import CONTROLS, count_methods, method_name
-from sfra.tables.stages import group, select, spread
 
 MEANING = {"M": "M, probes per class", "N": "N, candidates per class"}
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report.figures_audit import forget_of
 from sfra.report.figures_labels import spread_out
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis

@@ -7,12 +7,12 @@ from statistics import fmean, stdev
 from typing import Any
 
 from sfra.bench.contents import Origin
-from sfra.errors import InputError
+from sfra.bench.tables.names import method_name
+from sfra.core.errors import InputError
 from sfra.report.figures_key import end_labels
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import in_order
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import method_name
 
 LARGEST_LOSS = 0.10
 """Largest loss of retain accuracy that is drawn; beyond it relearning counts as degenerate."""

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from sfra.bench.tables.names import count_methods, method_name
 from sfra.report.classes import Names, set_name
 from sfra.report.figures_marks import look
 from sfra.report.figures_rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.style import Chart, Style, altair, data, finish, score_axis
-from sfra.tables.names import count_methods, method_name
 
 FEWEST = 5
 """Points below which a density would show the bandwidth, not the data."""

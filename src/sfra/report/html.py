@@ -13,7 +13,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
-from sfra.errors import MissingPackageError
+from sfra.core.errors import MissingPackageError
 
 MISSING = "–"
 """Stands for what was not measured."""
@@ -127,7 +127,7 @@ def span(values: Sequence[float] | None, *, sign: bool = False) -> str:
 
 
 def explanations() -> dict[str, list[str]]:
-    """Return the paragraphs that explain each finding, by code, as HTML; :mod:`sfra.findings` raises them."""
+    """Return the paragraphs that explain each finding, by code, as HTML; :mod:`sfra.auditing.findings` raises them."""
     sections = asset("flags.md").split("\n## ")[1:]
     parts = [section.strip().split("\n\n") for section in sections]
     return {heading.strip("`"): [inline(text) for text in texts] for heading, *texts in parts}

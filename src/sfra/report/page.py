@@ -8,15 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from sfra._version import __version__
+from sfra.auditing.result import SCHEMA, read_result
+from sfra.auditing.verdict import VERDICTS
 from sfra.bench.contents import Origin
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.report import vega
 from sfra.report.export import Exported, export_audit
 from sfra.report.html import asset, embed_json, explanations, render, render_part
 from sfra.report.page_audit import audit_view
 from sfra.report.page_runs import audit_data, page_runs
-from sfra.result import SCHEMA, read_result
-from sfra.verdict import VERDICTS
 
 Audit = Mapping[str, Any]
 

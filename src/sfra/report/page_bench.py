@@ -8,10 +8,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from sfra.attack.scale import KAPPA
 from sfra.bench.grid import open_store
 from sfra.bench.report import READINGS, BenchReport, make_report
 from sfra.bench.rows import Rows, join
-from sfra.errors import InputError
+from sfra.bench.tables.names import forget_of, method_name, method_rank
+from sfra.core.errors import InputError
 from sfra.report import vega
 from sfra.report.classes import Names, named_table, names_of, with_names
 from sfra.report.diagnoses import read_diagnoses, read_maps
@@ -28,8 +30,6 @@ from sfra.report.page_board import board_data, place_name
 from sfra.report.page_diagnostics import LABELS, diagnostics_part
 from sfra.report.page_map import heat_css, heat_map
 from sfra.report.page_text import BADGES, titled
-from sfra.scale import KAPPA
-from sfra.tables.names import forget_of, method_name, method_rank
 
 Row = Mapping[str, Any]
 

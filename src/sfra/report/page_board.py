@@ -5,9 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from sfra.bench.tables.names import (
+    backbone_name,
+    dataset_name,
+    forget_name,
+    forget_of,
+    method_name,
+    method_rank,
+)
 from sfra.report import vega
 from sfra.report.classes import set_name, set_words
-from sfra.tables.names import backbone_name, dataset_name, forget_name, forget_of, method_name, method_rank
 
 Row = Mapping[str, Any]
 

@@ -8,15 +8,15 @@ from functools import partial
 from typing import Any
 
 from sfra.bench.rows import Rows
-from sfra.errors import InputError
+from sfra.bench.tables import alignment_table, confidence_table, margin_table
+from sfra.bench.tables.names import backbone_name, dataset_name, method_name, place
+from sfra.core.errors import InputError
 from sfra.report import vega
 from sfra.report.classes import named_table, names_of
 from sfra.report.diagnoses import diagnosis_figures, with_main
 from sfra.report.figures_rows import in_order
 from sfra.report.figures_sensitivity import sensitivity_figure
 from sfra.report.html import render_part
-from sfra.tables import alignment_table, confidence_table, margin_table
-from sfra.tables.names import backbone_name, dataset_name, method_name, place
 
 Row = Mapping[str, Any]
 Setting = tuple[str, str]

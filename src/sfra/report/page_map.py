@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
+from sfra.bench.tables.names import forget_name, forget_of, method_name, method_rank
 from sfra.report.classes import Names, set_name, set_words
 from sfra.report.figures_colour import blend, contrast
 from sfra.report.html import number, signed
 from sfra.report.style import THEMES
-from sfra.tables.names import forget_name, forget_of, method_name, method_rank
 
 STEPS = 20
 """Shades of a map, so that a page needs no colour per cell."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from sfra.verdict import VERDICTS
+from sfra.auditing.verdict import VERDICTS
 
 RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
 VARIANTS = {"released": "as released"}

@@ -13,7 +13,7 @@ from importlib import import_module
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from sfra.errors import MissingPackageError
+from sfra.core.errors import MissingPackageError
 
 if TYPE_CHECKING:
     import altair as alt

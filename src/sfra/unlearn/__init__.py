@@ -6,7 +6,7 @@ Importing a method's file registers it.
 ('forget',)
 """
 
-from sfra.train import Samples, TensorData
+from sfra.models.training.train import Samples, TensorData
 from sfra.unlearn.bad_teacher import BadTeacher
 from sfra.unlearn.base import Checkpoint, Record, StepMethod, Unlearned, UnlearningMethod
 from sfra.unlearn.boundary_shrink import BoundaryShrink

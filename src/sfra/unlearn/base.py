@@ -14,9 +14,9 @@ from jaxtyping import Float
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from sfra.errors import InputError
-from sfra.forward import Precision, bring_home, computing
-from sfra.train import Progress, Samples, device_of, mean_loss, seeded, step
+from sfra.core.errors import InputError
+from sfra.models.forward import Precision, bring_home, computing
+from sfra.models.training.train import Progress, Samples, device_of, mean_loss, seeded, step
 from sfra.unlearn.prepare import open_task
 from sfra.unlearn.quality import Quality, measure
 from sfra.unlearn.task import Rebuild, Task

@@ -10,13 +10,13 @@ from dataclasses import asdict
 import torch
 from torch import nn
 
-from sfra.errors import InputError
-from sfra.train import Samples
+from sfra.core.errors import InputError
+from sfra.models.training.train import Samples
 from sfra.unlearn.base import Unlearned, UnlearningMethod
 from sfra.unlearn.task import Rebuild
 
 DIVERGED = "the training diverged"
-"""What :func:`sfra.train.mean_loss` says of a run whose loss is no longer finite."""
+"""What :func:`sfra.models.training.train.mean_loss` says of a run whose loss is no longer finite."""
 
 
 def choose(

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 import torch
 
-from sfra.train import logits
+from sfra.models.training.train import logits
 from sfra.unlearn.base import Loss, StepMethod
 from sfra.unlearn.divergence import kl
 from sfra.unlearn.registry import register

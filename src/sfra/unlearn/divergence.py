@@ -6,7 +6,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import kl_div
 
-from sfra.types import Logits
+from sfra.core.types import Logits
 
 
 def kl(teacher: Logits, student: Logits, *, temperature: float = 1.0) -> Float[Tensor, ""]:

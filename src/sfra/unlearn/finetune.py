@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from torch.nn.functional import cross_entropy
 
-from sfra.train import logits
+from sfra.models.training.train import logits
 from sfra.unlearn.base import Loss, StepMethod
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from sfra.train import Images, TensorData, logits
-from sfra.types import Labels
+from sfra.core.types import Labels
+from sfra.models.training.train import Images, TensorData, logits
 from sfra.unlearn.base import Loss, StepMethod
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task

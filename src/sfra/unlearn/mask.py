@@ -9,8 +9,8 @@ from typing import overload
 import torch
 from torch import nn
 
-from sfra.errors import InputError
-from sfra.head import Head
+from sfra.core.errors import InputError
+from sfra.core.head import Head
 
 HIDING_BIAS = -15.0
 """Bias of a masked output: low enough never to win."""

@@ -9,7 +9,7 @@ from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
 from types import ModuleType
 
-from sfra.errors import InputError
+from sfra.core.errors import InputError
 from sfra.unlearn.base import UnlearningMethod
 
 GROUP = "sfra.unlearning_methods"

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 import torch
 from torch import nn
 
-from sfra.errors import InputError
-from sfra.forward import lay_out
-from sfra.train import Progress, Samples, logits
+from sfra.core.errors import InputError
+from sfra.models.forward import lay_out
+from sfra.models.training.train import Progress, Samples, logits
 from sfra.unlearn.task import Rebuild, Task, View, frozen_copy
 
 MIN_RETAIN_CLASSES = 2

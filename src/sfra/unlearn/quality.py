@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from sfra.errors import InputError
-from sfra.train import Samples, device_of, logits
+from sfra.core.errors import InputError
+from sfra.models.training.train import Samples, device_of, logits
 
 EVALUATION_BATCH = 1024
 """Samples per forward pass when nothing is trained."""

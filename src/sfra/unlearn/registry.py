@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from typing import TypeVar
 
-from sfra.errors import InputError, meant
+from sfra.core.errors import InputError, meant
 from sfra.unlearn.base import UnlearningMethod
 from sfra.unlearn.plugins import Broken, check_method, import_method, installed, load_entry, package_of, summarise
 

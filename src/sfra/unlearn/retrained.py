@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfra.train import Progress, Training, train
+from sfra.models.training.train import Progress, Training, train
 from sfra.unlearn.base import Checkpoint, UnlearningMethod
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task
@@ -18,7 +18,7 @@ class Retrained(Training, UnlearningMethod):
     """Train from a new initialisation on the retain data only, with all outputs kept.
 
     Exact unlearning: the original's weights play no part, and no epoch is chosen. Its settings are those of
-    :class:`sfra.train.Training`: give it the ones that the original was trained with.
+    :class:`sfra.models.training.train.Training`: give it the ones that the original was trained with.
     """
 
     needs: ClassVar[tuple[str, ...]] = ("retain",)

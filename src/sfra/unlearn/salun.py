@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from sfra.train import logits
+from sfra.models.training.train import logits
 from sfra.unlearn.base import Loss, StepMethod
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch.nn.functional import cross_entropy
 
-from sfra.train import Images, logits
+from sfra.models.training.train import Images, logits
 from sfra.unlearn.base import Loss, StepMethod
 from sfra.unlearn.divergence import kl
 from sfra.unlearn.registry import register

@@ -11,11 +11,11 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from sfra.batches import label_span
-from sfra.errors import InputError
-from sfra.forward import lay_out
-from sfra.train import Progress, Samples, shuffled
-from sfra.types import Labels
+from sfra.core.batches import label_span
+from sfra.core.errors import InputError
+from sfra.core.types import Labels
+from sfra.models.forward import lay_out
+from sfra.models.training.train import Progress, Samples, shuffled
 
 Rebuild = Callable[[int], nn.Module]
 """Makes the untrained architecture from a seed."""

@@ -1,0 +1,196 @@
+"""Adam on the cross-entropy of linear heads: a compiled engine for the CPU, a batched one for everything else.
+
+For a batch of ``n`` samples with the residuals ``r_i = (softmax(W x_i + b) - onehot(y_i)) / n`` the gradient of
+the mean cross-entropy is ``Σ r_i x_iᵀ`` for ``W`` and ``Σ r_i`` for ``b``; nothing else is differentiated. Adam is
+torch's: betas 0.9 and 0.999, epsilon 1e-8, weight decay added to the gradient (of the bias too), bias correction.
+
+The compiled engine trains one head on one core without ever waiting for another thread, so its result is the
+same to the last bit however many threads run. It reads the shuffled samples in place, four rows and two classes at
+a time. The batched engine trains heads of one shape side by side with a dozen torch calls per step; on CUDA it
+records the steps of an epoch once, as a graph, and replays them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+from torch.optim.adam import adam
+
+from sfra.attack.adam_kernels import BETA_1, BETA_2, EPSILON, sum_losses, train_epoch
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.core.types import Features, Labels
+
+COMPILED_LIMIT = 2**20
+"""Largest ``C·d`` of the compiled engine: a larger head leaves the caches, and torch's blocked products win."""
+
+LOGITS_AT_ONCE = 2**24
+"""How many logits the loss of released heads holds in memory at a time."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Recipe:
+    """How the head is optimised; checked on creation."""
+
+    learning_rate: float = 1e-2
+    """Step size of Adam, positive."""
+    weight_decay: float = 1e-4
+    """Factor of the L2 term that is added to the gradient, at least 0."""
+    batch_size: int = 256
+    """Samples per step; the last batch of an epoch holds what is left."""
+
+    def __post_init__(self) -> None:
+        for name, fits, expected in (
+            ("learning_rate", 0 < self.learning_rate < math.inf, "a positive number"),
+            ("weight_decay", 0 <= self.weight_decay < math.inf, "0 or a positive number"),
+            ("batch_size", self.batch_size >= 1, "at least 1"),
+        ):
+            if not fits:
+                raise InputError(f"{name} cannot be used", expected=expected, got=getattr(self, name))
+
+
+class CompiledEngine:
+    """Train one head in a compiled loop on one core; the samples are read, never copied."""
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "1 C d"],
+        bias: Float[Tensor, "1 C"],
+        samples: Float[Tensor, "1 P d"],
+        labels: Int[Tensor, "1 P"],
+        recipe: Recipe,
+    ) -> None:
+        _, C, d = weight.shape
+        rows = C + C % 2  # classes go in pairs; a spare row of zeros has no gradient and stays zero
+        self._weight, self._bias = torch.zeros(4, rows, d), torch.zeros(4, rows)
+        self._weight[0, :C], self._bias[0, :C] = weight[0], bias[0]
+        self.weight, self.bias = self._weight[:1, :C], self._bias[:1, :C]
+        self._samples = samples[0].detach().to(torch.float32).contiguous().numpy()
+        self._labels = labels[0].to(torch.int64).contiguous().numpy()
+        self._recipe, self._steps = recipe, 0
+
+    def loss(self) -> Float[Tensor, " 1"]:
+        """Return the mean loss of the head as it is."""
+        state = (self._weight[0].numpy(), self._bias[0].numpy())
+        total = sum_losses(*state, self._samples, self._labels, self.weight.shape[1])
+        return torch.tensor([total / len(self._labels)], dtype=torch.float32)
+
+    def epoch(self, orders: Int[Tensor, "1 P"]) -> Float[Tensor, " 1"]:
+        """Visit the samples in the given order; return the mean loss."""
+        recipe, classes = self._recipe, self.weight.shape[1]
+        state = (self._weight.numpy(), self._bias.numpy())
+        settings = (recipe.batch_size, self._steps, recipe.learning_rate, recipe.weight_decay)
+        total = train_epoch(*state, self._samples, self._labels, orders[0].numpy(), classes, *settings)
+        self._steps += math.ceil(len(self._labels) / recipe.batch_size)
+        return torch.tensor([total / len(self._labels)], dtype=torch.float32)
+
+
+class BatchedEngine:
+    """Train heads of one shape side by side with torch, on any device."""
+
+    def __init__(
+        self,
+        weight: Float[Tensor, "K C d"],
+        bias: Float[Tensor, "K C"],
+        samples: Float[Tensor, "K P d"],
+        labels: Int[Tensor, "K P"],
+        recipe: Recipe,
+    ) -> None:
+        K, P, d = samples.shape
+        device = weight.device
+        self.weight, self.bias = weight.clone(), bias.clone()
+        self._samples = samples.detach().to(torch.float32).reshape(K * P, d)
+        self._labels = labels.to(torch.int64).reshape(K * P)
+        self._recipe, self._run, self._epochs = recipe, self._steps, 0
+        self._gradient = [torch.zeros_like(self.weight), torch.zeros_like(self.bias)]
+        self._means = [torch.zeros_like(g) for g in self._gradient]
+        self._squares = [torch.zeros_like(g) for g in self._gradient]
+        self._counts = [torch.zeros((), device=device) for _ in range(2)]
+        self._first = torch.arange(0, K * P, P).unsqueeze(1)
+        self._orders = torch.zeros(K, P, dtype=torch.int64, device=device)
+        self._losses = torch.zeros(K, P, device=device)
+
+    def loss(self) -> Float[Tensor, " K"]:
+        """Return the mean losses of the heads as they are."""
+        K, C, d = self.weight.shape
+        samples, labels = self._samples.view(K, -1, d), self._labels.view(K, -1)
+        rows = max(1, LOGITS_AT_ONCE // (K * C))
+        for i in range(0, labels.shape[1], rows):
+            logp = self._log_softmax(samples[:, i : i + rows])
+            self._losses[:, i : i + rows] = -logp.gather(2, labels[:, i : i + rows, None]).squeeze(2)
+        return self._losses.mean(dim=1)
+
+    def epoch(self, orders: Int[Tensor, "K P"]) -> Float[Tensor, " K"]:
+        """Visit the samples of every head in its order; return the mean losses."""
+        self._orders.copy_(orders + self._first)
+        if self._epochs == 1 and self.weight.is_cuda:
+            self._run = self._capture()  # the first epoch ran step by step and warmed the libraries up
+        self._run()
+        self._epochs += 1
+        return self._losses.mean(dim=1)
+
+    def _log_softmax(self, samples: Float[Tensor, "K n d"]) -> Float[Tensor, "K n C"]:
+        return torch.baddbmm(self.bias.unsqueeze(1), samples, self.weight.mT).log_softmax(dim=2)
+
+    def _steps(self) -> None:
+        batch = self._recipe.batch_size
+        for start in range(0, self._orders.shape[1], batch):
+            orders = self._orders[:, start : start + batch]
+            K, n = orders.shape
+            x = self._samples.index_select(0, orders.reshape(-1)).view(K, n, -1)
+            y = self._labels[orders].unsqueeze(2)
+            logp = self._log_softmax(x)
+            self._losses[:, start : start + n] = -logp.gather(2, y).squeeze(2)
+            residual = logp.exp_().scatter_add_(2, y, logp.new_full((), -1.0).expand_as(y)).div_(n)
+            torch.bmm(residual.mT, x, out=self._gradient[0])
+            torch.sum(residual, 1, out=self._gradient[1])
+            self._adam()
+
+    def _adam(self) -> None:
+        adam(
+            [self.weight, self.bias],
+            self._gradient,
+            self._means,
+            self._squares,
+            [],
+            self._counts,
+            fused=True,
+            capturable=self.weight.is_cuda,
+            amsgrad=False,
+            beta1=BETA_1,
+            beta2=BETA_2,
+            lr=self._recipe.learning_rate,
+            weight_decay=self._recipe.weight_decay,
+            eps=EPSILON,
+            maximize=False,
+        )
+
+    def _capture(self) -> Callable[[], None]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.device(self.weight.device), torch.cuda.graph(graph):
+            self._steps()
+        return graph.replay
+
+
+def fits_compiled(head: Head, device: torch.device) -> bool:
+    """Tell whether the compiled engine serves a head on a device."""
+    return device.type == "cpu" and head.weight.numel() <= COMPILED_LIMIT
+
+
+def make_engine(
+    heads: Sequence[Head], samples: Sequence[Features], labels: Sequence[Labels], recipe: Recipe
+) -> CompiledEngine | BatchedEngine:
+    """Set up the training of heads of one shape, each with as many samples, on the samples' device."""
+    device, alone = samples[0].device, len(heads) == 1
+    weights, biases = [head.weight.to(device) for head in heads], [head.bias.to(device) for head in heads]
+    W, b, x, y = (
+        parts[0].unsqueeze(0) if alone else torch.stack(list(parts))  # a single head's samples are not copied
+        for parts in (weights, biases, samples, labels)
+    )
+    compiled = alone and fits_compiled(heads[0], device)
+    return (CompiledEngine if compiled else BatchedEngine)(W, b, x, y, recipe)

@@ -1,0 +1,121 @@
+"""Steps 1 and 2 for every scale, variant and seed of an audit: heads in, relearned heads out, no data in sight."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from sfra.attack.path import Trajectory
+from sfra.attack.probes import Probes, sample_probes
+from sfra.attack.relearn import relearn_many
+from sfra.attack.scale import KAPPA, SWEEP, Placed, place
+from sfra.attack.settings import AttackSettings, scale_name
+from sfra.core.head import Head
+
+Progress = Callable[[str, int, int], None]
+"""Told what is going on, how many parts of it are done, and of how many."""
+
+GROUP_BYTES = 2**30
+"""Memory for the probes of heads that are relearned side by side."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One way to look at a release: a scale and what becomes of the forget row."""
+
+    kappa: float | None
+    """Median retain-row norm; None for the native scale."""
+    variant: str
+
+    @property
+    def scale(self) -> str:
+        """Name of the scale."""
+        return "native" if self.kappa is None else scale_name(self.kappa)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Run:
+    """A relearned head and how it came about."""
+
+    setting: Setting
+    seed: int
+    placed: Placed
+    probes: Probes
+    path: Trajectory
+
+
+def settings_of(config: AttackSettings, *, missing: bool, fresh: bool = False) -> list[Setting]:
+    """List what an audit looks at, the setting of the verdict first.
+
+    Canonical and native scale always; the scale of the verdict; the sweep if asked for; and the reset row at the scale
+    of the verdict, unless the release has no forget row to begin with.
+
+    Args:
+        config: The settings of the audit.
+        missing: The release has no forget rows.
+        fresh: It is the reference of a model that has none: its rows start anew everywhere, as the model's do.
+    """
+    variant, other = ("reset-row", "released") if fresh else ("released", "reset-row")
+    kappas = dict.fromkeys([config.kappa, KAPPA, None, *(SWEEP if config.scale == "sweep" else ())])
+    settings = [Setting(kappa=kappa, variant="restored-row" if missing else variant) for kappa in kappas]
+    if not missing and (config.reset_row or fresh):
+        settings.append(Setting(kappa=config.kappa, variant=other))
+    return settings
+
+
+def relearn_release(
+    head: Head,
+    forget: Sequence[int],
+    settings: Sequence[Setting],
+    config: AttackSettings,
+    *,
+    progress: Progress | None = None,
+) -> list[Run]:
+    """Sample probes and relearn the head for every setting and seed."""
+    jobs = [(setting, config.seed + i) for i in range(config.seeds) for setting in settings]
+    runs: list[Run] = []
+    group: list[tuple[Setting, int, Placed, Probes]] = []
+    for setting, seed in jobs:
+        placed = place(head, forget, kappa=setting.kappa, variant=setting.variant, seed=seed)
+        group.append((setting, seed, placed, _probes(placed.head, forget, config, seed)))
+        size = len(group) * group[-1][3].samples.numel() * 4
+        if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
+            runs += _relearn(group, config)
+            group = []
+        if progress is not None:
+            progress("relearning", len(runs) + len(group), len(jobs))
+    return runs
+
+
+def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int) -> Probes:
+    settings = config.probe_settings(head.classes, len(forget))
+    return sample_probes(
+        head,
+        forget,
+        n=settings.n,
+        m=settings.m,
+        proposal=settings.proposal,
+        score=settings.score,
+        assignment=settings.assignment,
+        max_draws=settings.max_draws,
+        seed=seed,
+        device=config.device,
+        threads=config.threads,
+    )
+
+
+def _relearn(group: Sequence[tuple[Setting, int, Placed, Probes]], config: AttackSettings) -> list[Run]:
+    paths = relearn_many(
+        [placed.head for _, _, placed, _ in group],
+        [probes for _, _, _, probes in group],
+        epochs=config.epochs,
+        seeds=[seed for _, seed, _, _ in group],
+        learning_rate=config.learning_rate,
+        weight_decay=config.weight_decay,
+        batch_size=config.batch_size,
+        device=config.device,
+    )
+    return [
+        Run(setting=setting, seed=seed, placed=placed, probes=probes, path=path)
+        for (setting, seed, placed, probes), path in zip(group, paths, strict=True)
+    ]

@@ -1,0 +1,96 @@
+"""The path of a relearned head: which of its epochs are kept, and that its loss stayed finite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sfra.core.errors import InputError, SfraError, counted
+from sfra.core.head import Head
+from sfra.core.types import Curve
+
+Record = Literal["all", "last"] | Iterable[int]
+"""Heads to keep of a path: all, the last one, or those of some epochs."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trajectory:
+    """The head after every epoch, epoch 0 being the released one; relearning leaves all tensors on the CPU."""
+
+    weights: Float[Tensor, "kept C d"]
+    """``W`` after each kept epoch."""
+    biases: Float[Tensor, "kept C"]
+    """``b`` after each kept epoch."""
+    losses: Curve
+    """Mean cross-entropy: entry 0 of the released head on all probes, entry e over the batches of epoch e."""
+    kept: tuple[int, ...]
+    """The epochs whose heads are there, ascending; 0 and the last always are."""
+
+    def __repr__(self) -> str:
+        """Say how long it is and how large its heads are, without their weights."""
+        heads = f"{counted(len(self.kept), 'head', 'heads')} of {' and '.join(head_size(self.weights))}"
+        loss = f"loss {self.losses[0]:.4g} to {self.losses[-1]:.4g}"
+        return f"Trajectory({counted(self.epochs, 'epoch', 'epochs')}, {heads}, {loss})"
+
+    @property
+    def epochs(self) -> int:
+        """Number of epochs trained; the trajectory has one point more."""
+        return len(self.losses) - 1
+
+    @property
+    def last(self) -> Head:
+        """The head after the last epoch."""
+        return self.head(self.epochs)
+
+    def head(self, epoch: int) -> Head:
+        """Return the head as it was after an epoch."""
+        if epoch not in self.kept:
+            expected = f"0 to {self.epochs}" if len(self.kept) == len(self.losses) else list(self.kept)
+            raise InputError("the trajectory has no such epoch", expected=expected, got=epoch)
+        at = self.kept.index(epoch)
+        return Head(self.weights[at], self.biases[at])
+
+    def to(self, device: torch.device | str) -> Trajectory:
+        """Return the trajectory with its heads on another device."""
+        return replace(self, weights=self.weights.to(device), biases=self.biases.to(device))
+
+
+def head_size(weights: Float[Tensor, "kept C d"]) -> tuple[str, str]:
+    """Write how many classes and features stacked heads have."""
+    _, classes, width = weights.shape
+    return counted(classes, "class", "classes"), counted(width, "feature", "features")
+
+
+def kept_epochs(epochs: int, record: Record) -> tuple[int, ...]:
+    """Return the epochs to keep, ascending."""
+    if isinstance(epochs, bool) or not isinstance(epochs, int):
+        raise InputError("the number of epochs is none", expected="a whole number", got=repr(epochs))
+    if epochs < 0:
+        raise InputError("the number of epochs cannot be used", expected="0 or more", got=epochs)
+    if record == "all":
+        return tuple(range(epochs + 1))
+    asked = () if record == "last" else tuple(record)
+    if (isinstance(record, str) and record != "last") or any(not 0 <= e <= epochs for e in asked):
+        raise InputError(
+            "the heads to record cannot be chosen",
+            expected=f"'all', 'last' or epochs from 0 to {epochs}",
+            got=record if isinstance(record, str) else list(asked),
+        )
+    return tuple(sorted({0, epochs, *asked}))
+
+
+def refuse_divergence(path: Trajectory, which: str) -> None:
+    """Raise where a loss is not finite, naming the first such epoch."""
+    bad = (~torch.isfinite(path.losses)).nonzero().flatten().tolist()
+    if bad:
+        raise SfraError(
+            "relearning diverged",
+            expected="a finite loss in every epoch",
+            got=f"{path.losses[bad[0]]:.4g} at epoch {bad[0]}{which}",
+            do="check the head's values and the probes', or lower the learning rate",
+        )

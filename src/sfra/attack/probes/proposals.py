@@ -1,0 +1,128 @@
+"""The distributions that probes are drawn from, and what their support looks like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sfra.attack.probes import codes
+from sfra.core.errors import InputError
+from sfra.core.types import Features
+
+
+@dataclass(frozen=True, kw_only=True)
+class Proposal:
+    """A named distribution over ``R^d`` with independent coordinates."""
+
+    name: str
+    code: int
+    """Number of the proposal in the compiled kernels."""
+    description: str
+    isotropic: bool
+    """Rotation invariant: only the row space of the head needs to be drawn."""
+    fill: Callable[[Tensor, torch.Generator], Tensor]
+    """Fill a tensor with draws from a generator, for devices without compiled kernels."""
+
+
+def _normal(out: Tensor, generator: torch.Generator) -> Tensor:
+    return out.normal_(generator=generator)
+
+
+def _uniform(out: Tensor, generator: torch.Generator) -> Tensor:
+    return out.uniform_(-math.sqrt(3.0), math.sqrt(3.0), generator=generator)
+
+
+def _laplace(out: Tensor, generator: torch.Generator) -> Tensor:
+    magnitude = torch.empty_like(out).exponential_(generator=generator)
+    sign = torch.empty_like(out).uniform_(-1.0, 1.0, generator=generator).sign()
+    return torch.mul(magnitude, sign, out=out).mul_(math.sqrt(0.5))
+
+
+_PROPOSALS = {
+    proposal.name: proposal
+    for proposal in (
+        Proposal(
+            name="gaussian",
+            code=codes.GAUSSIAN,
+            description="N(0, I) (default)",
+            isotropic=True,
+            fill=_normal,
+        ),
+        Proposal(
+            name="uniform",
+            code=codes.UNIFORM,
+            description="uniform on [-√3, √3], unit variance",
+            isotropic=False,
+            fill=_uniform,
+        ),
+        Proposal(
+            name="laplace",
+            code=codes.LAPLACE,
+            description="Laplace, zero mean, unit variance",
+            isotropic=False,
+            fill=_laplace,
+        ),
+        Proposal(
+            name="relu-gaussian",
+            code=codes.RELU_GAUSSIAN,
+            description="max(0, z) of a Gaussian: the support of features after a ReLU",
+            isotropic=False,
+            fill=lambda out, generator: _normal(out, generator).clamp_min_(0.0),
+        ),
+        Proposal(
+            name="abs-gaussian",
+            code=codes.ABS_GAUSSIAN,
+            description="|z| of a Gaussian",
+            isotropic=False,
+            fill=lambda out, generator: _normal(out, generator).abs_(),
+        ),
+    )
+}
+
+
+def names() -> tuple[str, ...]:
+    """Return the names of the proposals."""
+    return tuple(_PROPOSALS)
+
+
+def get(name: str) -> Proposal:
+    """Return a proposal by name."""
+    if name not in _PROPOSALS:
+        raise InputError("there is no such proposal", expected=" or ".join(_PROPOSALS), got=name)
+    return _PROPOSALS[name]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Support:
+    """Where a set of probes lies: shares are in [0, 1]."""
+
+    negative_coordinates: float
+    """Share of coordinates below zero."""
+    zero_coordinates: float
+    """Share of coordinates that are exactly zero."""
+    nonnegative_vectors: float
+    """Share of probes without a negative coordinate."""
+    mean_norm: float
+    """Mean l2 norm of a probe."""
+
+
+def support(samples: Features) -> Support:
+    """Describe the support of probes.
+
+    >>> support(torch.tensor([[0.0, 1.0], [-1.0, 0.0]])).negative_coordinates
+    0.25
+    """
+    if samples.numel() == 0:
+        raise InputError("the support of no probes is not defined", expected="at least one probe", got="none")
+    negative: Float[Tensor, "n d"] = (samples < 0).float()
+    return Support(
+        negative_coordinates=float(negative.mean()),
+        zero_coordinates=float((samples == 0).float().mean()),
+        nonnegative_vectors=float((negative.sum(1) == 0).float().mean()),
+        mean_norm=float(samples.norm(dim=1).mean()),
+    )

@@ -1,0 +1,52 @@
+"""The part of a Gaussian draw that the head can see, and the rest of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sfra.core.head import Head
+from sfra.core.types import Features
+
+
+@dataclass(frozen=True, kw_only=True)
+class RowSpace:
+    """An orthonormal basis ``V`` [d, r] of the row space of a head's weight, and the head in its coordinates.
+
+    For ``s ~ N(0, I_d)`` the logits ``W s + b`` depend on ``u = Vᵀ s ~ N(0, I_r)`` alone, with ``A = W V``.
+    """
+
+    basis: Float[Tensor, "d r"]
+    weight: Float[Tensor, "C r"]
+    """``A = W V``."""
+
+    @property
+    def rank(self) -> int:
+        """Dimension ``r`` of the row space."""
+        return self.basis.shape[1]
+
+    def lift(self, inside: Float[Tensor, "n r"], noise: Features) -> Features:
+        """Return ``s = V u + (I - V Vᵀ) g``: a draw of ``N(0, I_d)`` whose projection is ``u``."""
+        basis = self.basis.to(inside.device)
+        return noise + (inside - noise @ basis) @ basis.T
+
+
+def row_space(head: Head) -> RowSpace:
+    """Find the row space of a head by a singular value decomposition in float64.
+
+    The rows are brought to length one first: a long row, or a long row common to all, must not make the others look
+    small. Directions whose singular value is then below float32 resolution count as outside: they are rounding.
+    """
+    W = head.weight.double()
+    unit = W / W.norm(dim=1, keepdim=True).clamp_min(1e-300)
+    square = torch.linalg.qr(unit, mode="r").R if head.classes > head.width else unit
+    _, scale, directions = torch.linalg.svd(square, full_matrices=False)
+    resolution = 2 * max(W.shape) ** 0.5 * torch.finfo(torch.float32).eps
+    rank = max(1, int((scale > resolution).sum()))
+    if rank == head.width:
+        return RowSpace(basis=torch.eye(head.width), weight=head.weight)
+    basis = directions[:rank].T
+    return RowSpace(basis=basis.float().contiguous(), weight=(W @ basis).float().contiguous())

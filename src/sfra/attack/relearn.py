@@ -1,0 +1,209 @@
+"""Relearn the head on synthetic probes: step two of the audit, which sees the head and the probes and nothing else.
+
+The encoder is frozen, so only ``(W, b)`` moves: cross-entropy on the probes, Adam, shuffled batches, from the
+released head onwards. Nothing here can open a data set; real samples appear only later, to measure the trajectory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Protocol, runtime_checkable
+
+import torch
+from jaxtyping import Int
+from torch import Tensor
+
+from sfra.attack.adam import Recipe, fits_compiled, make_engine
+from sfra.attack.path import Record, Trajectory, kept_epochs, refuse_divergence
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.core.types import Features, Labels
+
+
+@runtime_checkable
+class LabelledProbes(Protocol):
+    """What relearning needs to know of the probes."""
+
+    @property
+    def samples(self) -> Features:
+        """Inputs of the head."""
+
+    @property
+    def labels(self) -> Labels:
+        """The class that each probe stands for."""
+
+
+def relearn(
+    head: Head,
+    probes: LabelledProbes,
+    *,
+    epochs: int = 100,
+    seed: int = 0,
+    learning_rate: float = 1e-2,
+    weight_decay: float = 1e-4,
+    batch_size: int = 256,
+    device: str | torch.device | None = None,
+    record: Record = "all",
+) -> Trajectory:
+    """Train a copy of the head on labelled probes and return the whole path.
+
+    Minimises the mean of ``-log softmax(W s + b)_y`` over the probes ``(s, y)`` with Adam (betas 0.9 and 0.999,
+    epsilon 1e-8, the weight decay added to the gradient). Epoch ``e`` visits the probes in the order of the
+    ``e``-th ``torch.randperm`` of a CPU generator with the given seed, on every device, in batches of
+    ``batch_size``; the last batch holds what is left. Head and probes stay as they are.
+
+    Args:
+        head: the released head, ``W`` [C, d] and ``b`` [C].
+        probes: ``samples`` [P, d] and ``labels`` [P].
+        epochs: how often every probe is visited; 0 returns the released head alone.
+        seed: of the order of the probes.
+        learning_rate: of Adam.
+        weight_decay: of Adam, as an L2 term in the gradient of weight and bias.
+        batch_size: probes per step.
+        device: where to compute; the probes' device when left out.
+        record: ``"all"`` heads, or to save memory only the ``"last"`` one or those of the given epochs; the
+            released and the last head are always kept.
+
+    >>> from types import SimpleNamespace
+    >>> probes = SimpleNamespace(samples=torch.eye(3), labels=torch.arange(3))
+    >>> path = relearn(Head(weight=torch.zeros(3, 3)), probes, epochs=20)
+    >>> path.epochs, path.last(torch.eye(3)).argmax(dim=1).tolist()
+    (20, [0, 1, 2])
+    """
+    return relearn_many(
+        [head],
+        [probes],
+        epochs=epochs,
+        seeds=[seed],
+        learning_rate=learning_rate,
+        weight_decay=weight_decay,
+        batch_size=batch_size,
+        device=device,
+        record=record,
+    )[0]
+
+
+def relearn_many(
+    heads: Sequence[Head],
+    probes: Sequence[LabelledProbes],
+    *,
+    epochs: int = 100,
+    seeds: Sequence[int],
+    learning_rate: float = 1e-2,
+    weight_decay: float = 1e-4,
+    batch_size: int = 256,
+    device: str | torch.device | None = None,
+    record: Record = "all",
+) -> list[Trajectory]:
+    """Train several heads, each on its own probes and with its own seed, as :func:`relearn` would one by one.
+
+    On the CPU the heads share out the cores (as many as ``torch.get_num_threads()``) and the results are those of
+    :func:`relearn` to the last bit. On a GPU all heads of the same shape and number of probes are trained in one
+    batch and agree with :func:`relearn` up to float rounding; their probes are in its memory together.
+    """
+    if not len(heads) == len(probes) == len(seeds):
+        raise InputError(
+            "heads, probes and seeds do not pair up",
+            expected="one of each per run",
+            got=f"{len(heads)} heads, {len(probes)} probes, {len(seeds)} seeds",
+        )
+    recipe = Recipe(learning_rate=learning_rate, weight_decay=weight_decay, batch_size=batch_size)
+    kept = kept_epochs(epochs, record)
+    runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, strict=True)]
+    paths: dict[int, Trajectory] = {}
+    groups = _groups(runs)
+    for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept), strict=True):
+        paths.update(zip(group, trained, strict=True))
+    for index, path in sorted(paths.items()):
+        refuse_divergence(path, f" (head {index})" if len(runs) > 1 else "")
+    return [paths[index] for index in range(len(runs))]
+
+
+class _Run:
+    """One head to relearn, with its checked probes and its seed."""
+
+    def __init__(self, head: Head, probes: LabelledProbes, seed: int, device: str | torch.device | None) -> None:
+        if not isinstance(probes, LabelledProbes):
+            got = type(probes).__name__
+            raise InputError("these are not probes", expected="what sfra.sample_probes returns", got=got)
+        samples, labels = probes.samples, probes.labels
+        _check_probes(head, samples, labels)
+        self.head, self.seed = head, seed
+        self.device = torch.device(samples.device if device is None else device)
+        self.samples = samples.detach().to(self.device, torch.float32)
+        self.labels = labels.to(self.device, torch.int64)
+
+
+def _check_probes(head: Head, samples: Tensor, labels: Tensor) -> None:
+    """Refuse probes that do not fit the head: the compiled loops trust every index."""
+    if samples.ndim != 2 or samples.shape[1] != head.width or len(samples) == 0:
+        raise InputError(
+            "the probes do not fit the head",
+            expected=f"samples of shape [P, {head.width}] with P at least 1",
+            got=list(samples.shape),
+            do="draw the probes from this head",
+        )
+    if labels.shape != samples.shape[:1] or labels.is_floating_point():
+        raise InputError(
+            "the probes' labels do not fit their samples",
+            expected=f"{len(samples)} integers",
+            got=f"{labels.dtype} of shape {list(labels.shape)}",
+        )
+    low, high = int(labels.min()), int(labels.max())
+    if low < 0 or high >= head.classes:
+        raise InputError(
+            "a probe's label is not a class of the head",
+            expected=f"0 to {head.classes - 1}",
+            got=low if low < 0 else high,
+        )
+
+
+def _groups(runs: Sequence[_Run]) -> list[list[int]]:
+    """Return the indices of the runs that are trained together: equal shapes on one GPU, else one by one."""
+    groups: dict[tuple[object, ...], list[int]] = {}
+    for index, run in enumerate(runs):
+        shape = (run.device, *run.head.weight.shape, len(run.labels))
+        groups.setdefault((index,) if run.device.type == "cpu" else shape, []).append(index)
+    return list(groups.values())
+
+
+def _train_groups(
+    runs: Sequence[_Run], groups: list[list[int]], recipe: Recipe, kept: tuple[int, ...]
+) -> list[list[Trajectory]]:
+    """Train every group; compiled runs share out the cores, others use them all by themselves."""
+
+    def train(group: list[int]) -> list[Trajectory]:
+        return _train([runs[index] for index in group], recipe, kept)
+
+    workers = min(len(groups), torch.get_num_threads())
+    if workers < 2 or not all(fits_compiled(run.head, run.device) for run in runs):
+        return [train(group) for group in groups]
+    with ThreadPoolExecutor(workers) as pool:
+        return list(pool.map(train, groups))
+
+
+def _train(runs: Sequence[_Run], recipe: Recipe, kept: tuple[int, ...]) -> list[Trajectory]:
+    """Train the runs of one group side by side and write down the kept epochs."""
+    heads, samples, labels = zip(*((run.head, run.samples, run.labels) for run in runs), strict=True)
+    engine = make_engine(heads, samples, labels, recipe)
+    orders = _orders(len(runs[0].labels), [run.seed for run in runs])
+    weights, biases = (t.new_empty(len(runs), len(kept), *t.shape[1:]) for t in (engine.weight, engine.bias))
+    losses = weights.new_empty(len(runs), kept[-1] + 1)
+    for epoch in range(kept[-1] + 1):
+        losses[:, epoch] = engine.epoch(next(orders)) if epoch else engine.loss()
+        if epoch in kept:
+            at = kept.index(epoch)
+            weights[:, at], biases[:, at] = engine.weight, engine.bias
+    return [
+        Trajectory(weights=W.cpu(), biases=b.cpu(), losses=curve.cpu(), kept=kept)
+        for W, b, curve in zip(weights, biases, losses, strict=True)
+    ]
+
+
+def _orders(samples: int, seeds: Sequence[int]) -> Iterator[Int[Tensor, "K P"]]:
+    """Yield, epoch after epoch, the order in which each run visits its probes; equal seeds share theirs."""
+    generators = {seed: torch.Generator().manual_seed(seed) for seed in seeds}
+    while True:
+        drawn = {seed: torch.randperm(samples, generator=own) for seed, own in generators.items()}
+        yield torch.stack([drawn[seed] for seed in seeds])

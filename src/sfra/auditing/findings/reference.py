@@ -1,0 +1,60 @@
+"""Findings about the reference: whether there is one, whether it is valid, and what the comparison says."""
+
+from __future__ import annotations
+
+from sfra.auditing.findings.finding import HIGH_RS, Finding, above, percent
+from sfra.core.metrics import TOLERANCE
+
+REFERENCE_FORGET = 0.02  # retrained models print 0.00; one stray hit in 50 samples is 0.02
+REFERENCE_GAP = 0.05
+DELTA_BAND = 0.1  # the band is twice the spread between printings of one and the same audit
+
+
+def reference_missing(reference_rs: float | None) -> Finding | None:
+    """Fire when there is no retrained reference to compare with."""
+    message = (
+        "No retrained reference was given: the score says how much of the class comes back, not whether the model "
+        "remembers it. A model that never saw the class may score as high."
+    )
+    return Finding("reference-missing", "warning", None, None, message) if reference_rs is None else None
+
+
+def reference_saw_class(reference_forget_before: float) -> Finding | None:
+    """Fire when the reference recognises the forget class before any relearning."""
+    message = (
+        f"The reference already recognises {percent(reference_forget_before)} of the forget samples. A model trained "
+        "without the class recognises about none: it is no valid reference, and ΔRS must not be used."
+    )
+    return above(reference_forget_before, REFERENCE_FORGET, "reference-saw-class", "critical", message)
+
+
+def reference_differs(retain_before: float, reference_retain_before: float) -> Finding | None:
+    """Fire when model and reference are not equally good on the retain classes."""
+    message = (
+        f"Model and reference differ in retain accuracy, {percent(retain_before)} and "
+        f"{percent(reference_retain_before)}: part of ΔRS may be a difference in training, not memory."
+    )
+    gap = abs(retain_before - reference_retain_before)
+    return above(gap, REFERENCE_GAP, "reference-differs", "warning", message)
+
+
+def generic_relearnability(rs: float, delta: float) -> Finding | None:
+    """Fire when RS is at least 0.5 and ΔRS at most 0.1 away from zero."""
+    if rs < HIGH_RS - TOLERANCE or abs(delta) > DELTA_BAND + TOLERANCE:
+        return None
+    message = (
+        f"RS is high ({rs:.2f}), but a model that never saw the class scores about as high (ΔRS {delta:+z.2f}): the "
+        "class is easy to relearn in general. This is not evidence that the model remembers it."
+    )
+    return Finding("generic-relearnability", "warning", delta, DELTA_BAND, message)
+
+
+def negative_delta(delta: float) -> Finding | None:
+    """Fire when the model gives back clearly less than its reference."""
+    if delta >= -DELTA_BAND - TOLERANCE:
+        return None
+    message = (
+        f"The class comes back less easily than in a model that never saw it (ΔRS {delta:+z.2f}): unlearning may have "
+        "damaged or hidden it, or the reference is not comparable. This is not a proof of erasure."
+    )
+    return Finding("negative-delta", "info", delta, -DELTA_BAND, message)

@@ -1,0 +1,87 @@
+"""Findings about the release and its probes: odd or missing forget rows, rare classes, too few probes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+
+from sfra.attack.settings import stable_m
+from sfra.auditing.findings.finding import HIGH_RS, Finding, above
+from sfra.core.errors import counted
+from sfra.core.metrics import TOLERANCE
+
+OUTLIER_Z = 3.5  # the usual cut of a robust z
+NORM_FLOOR, BIAS_FLOOR = 0.25, 0.5  # least spread assumed: of the median norm; in logits
+
+
+def forget_row_missing(restored: int) -> Finding | None:
+    """Fire when the head had lost forget rows that were drawn anew."""
+    classes, each = counted(restored, "forget class", "forget classes"), "it" if restored == 1 else "each"
+    message = (
+        f"The released head has no output for {classes}: {each} was restored with a random row. "
+        "The scores depend a little on that draw, and the accuracy before is that of the restored head."
+    )
+    return above(float(restored), 0.0, "forget-row-missing", "info", message)
+
+
+def forget_row_outlier(
+    forget: int, norm: float, bias: float, retain_norms: Sequence[float], retain_biases: Sequence[float]
+) -> Finding | None:
+    """Fire when a forget row stands out among the retain rows, in norm or in bias.
+
+    ``z = |x - median| / max(1.4826 MAD, least spread)``. The least spread, a quarter of the median norm and
+    half a logit, lets pass the small rows of retrained models (a third of the median norm, bias -0.2) and
+    stops rows that were zeroed, blown up or biased away.
+    """
+    z_norm = _robust_z(norm, retain_norms, NORM_FLOOR * median(retain_norms))
+    z_bias = _robust_z(bias, retain_biases, BIAS_FLOOR)
+    odd = [f"norm {norm:.2f} against {median(retain_norms):.2f}"] if z_norm > OUTLIER_Z else []
+    odd += [f"bias {bias:+z.2f} against {median(retain_biases):+z.2f}"] if z_bias > OUTLIER_Z else []
+    message = (
+        f"The row of forget class {forget} is unlike those of the retain classes ({', '.join(odd)} in the median): "
+        "it may hide the class from a short audit. Read the result of the reset-row variant as well."
+    )
+    return above(max(z_norm, z_bias), OUTLIER_Z, "forget-row-outlier", "warning", message)
+
+
+def no_normalisation(normalised: bool | None, rs: float) -> Finding | None:
+    """Fire when RS is below 0.5 in a network without normalisation; None: nothing is known of the network."""
+    message = (
+        f"The network has no layer that normalises (batch norm, layer norm …), and RS is {rs:.2f}. In such a network "
+        "even a class that is there by construction can stay hidden: a low RS says little here. Audit the original "
+        "with its output for the class switched off, and look at the sweep over scales."
+    )
+    low = normalised is False and rs < HIGH_RS - TOLERANCE
+    return Finding("no-normalisation", "warning", rs, HIGH_RS, message) if low else None
+
+
+def rare_class(acceptance: Mapping[int, float]) -> Finding | None:
+    """Fire when classes were sampled conditionally; `acceptance` is the share of plain draws that each wins."""
+    if not acceptance:
+        return None
+    rarest = sorted(acceptance.items(), key=lambda item: item[1])
+    named = ", ".join(f"{label} ({share:.1e})" for label, share in rarest[:8]) + (" …" if len(rarest) > 8 else "")
+    alone = len(rarest) == 1
+    message = (
+        f"{counted(len(rarest), 'retain class wins', 'retain classes win')} too few random draws and "
+        f"{'was' if alone else 'were'} sampled conditionally: {named}. The number in brackets is the share of draws "
+        f"that {'it' if alone else 'each'} wins."
+    )
+    return Finding("rare-class", "info", rarest[0][1], None, message)
+
+
+def small_m(m: int, retain_classes: int) -> Finding | None:
+    """Fire when M is below ``min(200, 1800 / retain classes)``, the least that was seen to be stable."""
+    stable = stable_m(retain_classes)
+    message = (
+        f"M = {m} is a small number of probes per class for {retain_classes} retain classes: below about {stable}, "
+        "results vary from seed to seed."
+    )
+    return Finding("small-m", "warning", float(m), float(stable), message) if m < stable else None
+
+
+def _robust_z(value: float, others: Sequence[float], least_spread: float) -> float:
+    """Measure the distance of a value from the median of others in robust standard deviations."""
+    centre = median(others)
+    spread = 1.4826 * median(abs(other - centre) for other in others)
+    return abs(value - centre) / max(spread, least_spread, TOLERANCE)

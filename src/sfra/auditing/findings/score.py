@@ -1,0 +1,141 @@
+"""Findings about the score: what was measured, what relearning cost, and how far the number can be trusted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sfra.auditing.findings.finding import HIGH_RS, Finding, above, percent
+from sfra.core.errors import counted
+from sfra.core.metrics import TOLERANCE, degenerate_floor, mean_and_std
+
+RETAIN_DROP, DEGENERATE_DROP = 0.05, 0.10  # retain accuracy lost by relearning
+FORGET_LOW = 0.10  # above it R_f stays below 0.9 and RS cannot pass 0.95
+STANDARD_ERROR, SEED_SPREAD = 0.05, 0.05
+LATE_RISE, LATE_SHARE = 0.05, 0.1
+RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
+PASSING_FALL = 0.1  # single epochs jump by less
+FOUND = ("recovered", "no-reference")  # readings in which the class is back
+
+
+def nothing_measured(samples: int) -> Finding | None:
+    """Fire when the audit had no evaluation samples."""
+    message = "No evaluation data was given: the head was relearned, but nothing was measured or can be concluded."
+    return Finding("nothing-measured", "warning", None, None, message) if samples == 0 else None
+
+
+def forget_not_low(forget_before: float) -> Finding | None:
+    """Fire when the released model still recognises the forget class."""
+    message = (
+        f"The released model still recognises {percent(forget_before)} of the forget samples: it has not unlearned "
+        f"the class in the first place, and only the other {percent(1.0 - forget_before)} can come back."
+    )
+    return above(forget_before, FORGET_LOW, "forget-not-low", "warning", message)
+
+
+def retain_low(retain_before: float, retain_after: float) -> Finding | None:
+    """Fire when the released or the relearned head recognises less than half of the retain samples."""
+    released = (
+        f"The released model recognises only {percent(retain_before)} of the retain samples. Check the order of the "
+        "classes and how the inputs are prepared. If that is how good it is, RS says little: a head that always "
+        f"answers the forget class scores {degenerate_floor(retain_before):.2f}."
+    )
+    relearned = (
+        f"The relearned head recognises only {percent(retain_after)} of the retain samples: whatever came back of the "
+        "forget class, this head is no classifier any more. Read RS@ε."
+    )
+    if retain_before < RETAIN_LOW - TOLERANCE:
+        return Finding("retain-low", "warning", retain_before, RETAIN_LOW, released)
+    fires = retain_after < RETAIN_LOW - TOLERANCE
+    return Finding("retain-low", "warning", retain_after, RETAIN_LOW, relearned) if fires else None
+
+
+def retain_drop(retain_before: float, retain_after: float) -> Finding | None:
+    """Fire when relearning costs more than 5 points of retain accuracy."""
+    message = (
+        f"Relearning lowered the retain accuracy from {percent(retain_before)} to {percent(retain_after)}: part of "
+        "what the forget class gained was taken from other classes."
+    )
+    return above(retain_before - retain_after, RETAIN_DROP, "retain-drop", "warning", message)
+
+
+def degenerate(rs: float, retain_before: float, retain_after: float) -> Finding | None:
+    """Fire when retain accuracy fell by more than 10 points, or RS does not exceed the degenerate floor."""
+    drop, floor = retain_before - retain_after, degenerate_floor(retain_before)
+    collapse = (
+        f"Relearning destroyed {100 * drop:.1f} points of retain accuracy ({percent(retain_before)} to "
+        f"{percent(retain_after)}): the head answers the forget class too often, and RS {rs:.2f} is not recovery."
+    )
+    nothing = (
+        f"RS {rs:.2f} is not above {floor:.2f}, the score of a head that always answers the forget class: there is no "
+        "sign of recovery in it."
+    )
+    if rs <= floor + TOLERANCE and drop <= DEGENERATE_DROP + TOLERANCE:
+        return Finding("degenerate", "info", rs, floor, nothing)
+    return above(drop, DEGENERATE_DROP, "degenerate", "critical", collapse)
+
+
+def scale_disagreement(native: str, canonical: str, native_rs: float, canonical_rs: float) -> Finding | None:
+    """Fire when the verdicts at native and canonical scale differ."""
+    message = (
+        f"The verdict depends on the scale of the features: {native} (RS {native_rs:.2f}) as released, {canonical} "
+        f"(RS {canonical_rs:.2f}) at the canonical scale. Compare models at the canonical scale, and look at the sweep."
+    )
+    gap = abs(native_rs - canonical_rs)
+    return Finding("scale-disagreement", "warning", gap, None, message) if native != canonical else None
+
+
+def few_eval_samples(forget_samples: int) -> Finding | None:
+    """Fire when the standard error of the forget accuracy, at its worst ``0.5 / √n``, is more than 0.05."""
+    error = 0.5 / forget_samples**0.5
+    message = (
+        f"The forget accuracy was measured on {counted(forget_samples, 'sample', 'samples')}: it is uncertain by up to "
+        f"±{100 * error:.1f} points (one standard error)."
+    )
+    return above(error, STANDARD_ERROR, "few-eval-samples", "warning", message)
+
+
+def seed_spread(rs: Sequence[float]) -> Finding | None:
+    """Fire when RS varies between seeds; one seed alone has no spread."""
+    mean, std = mean_and_std(rs)
+    if std is None:
+        return None
+    message = f"RS varies between the {len(rs)} seeds: {mean:.2f} ± {std:.2f}, from {min(rs):.2f} to {max(rs):.2f}."
+    return above(std, SEED_SPREAD, "seed-spread", "warning", message)
+
+
+def late_recovery(rs: Sequence[float]) -> Finding | None:
+    """Fire when RS still rises over the last tenth of the epochs; `rs` starts with the released head."""
+    if len(rs) < 2:
+        return None
+    tail = max(1, round(LATE_SHARE * (len(rs) - 1)))
+    rise = rs[-1] - rs[-1 - tail]
+    when = f"the last {tail} of {len(rs) - 1} epochs" if tail > 1 else "the last epoch"
+    message = (
+        f"The class was still coming back when relearning ended: RS rose by {rise:.2f} to {rs[-1]:.2f} in {when}. "
+        "A longer run would probably score higher."
+    )
+    return above(rise, LATE_RISE, "late-recovery", "warning", message)
+
+
+def passing_recovery(last: str, best: str, last_rs: float, best_rs: float, epochs: Sequence[int]) -> Finding | None:
+    """Fire when the class is back at an earlier epoch, but not at the last one, which the verdict rests on.
+
+    Args:
+        last: Verdict of the last epoch.
+        best: Verdict of the best epoch that keeps 90 % of the retain accuracy.
+        last_rs: RS of the last epoch.
+        best_rs: RS of the best one.
+        epochs: Which epoch that is, per seed.
+    """
+    broken = last == "degenerate"
+    lost = best in FOUND and last not in (*FOUND, "not-unlearned") and best_rs >= HIGH_RS - TOLERANCE
+    if not lost or (best_rs - last_rs <= PASSING_FALL + TOLERANCE and not broken):
+        return None
+    first, final = min(epochs), max(epochs)
+    when = f"epoch {first}" if first == final else f"epochs {first} to {final}, by seed"
+    end = "relearning has broken the retain classes" if broken else "it is not"
+    message = (
+        f"On the way the class is back (RS {best_rs:.2f} at {when}); at the last epoch, which the verdict rests on, "
+        f"{end} (RS {last_rs:.2f}). The best of many epochs flatters, but the class was in reach: read RS@ε as well."
+    )
+    return Finding("passing-recovery", "warning", best_rs, HIGH_RS, message)

@@ -1,0 +1,150 @@
+"""What a trajectory recognises, epoch by epoch, and which of its epochs counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sfra.core.errors import InputError, counted
+from sfra.core.metrics import TOLERANCE, relearning_curve
+from sfra.core.types import Curve
+
+RULES = ("source-free", "validation", "worst-case")
+"""Which epoch counts: the last one, the best on a validation split, the best on the evaluation data itself."""
+
+RETAIN_FLOOR = 0.9
+"""Share of the released retain accuracy that an epoch must keep to be a worst case."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Trace:
+    """What a trajectory recognises, epoch by epoch; epoch 0 is the released head.
+
+    >>> trace = Trace(hits=torch.tensor([[8, 0], [6, 3]]), counts=torch.tensor([8, 4]), forget_classes=(1,))
+    >>> trace.retain.tolist(), trace.forget.tolist(), trace.rs.tolist()
+    ([1.0, 0.75], [0.0, 0.75], [0.0, 0.75])
+    """
+
+    hits: Int[Tensor, "epochs C"]
+    """Samples of each class that the head of each epoch classifies correctly."""
+    counts: Int[Tensor, " C"]
+    """Samples of each class."""
+    forget_classes: tuple[int, ...]
+    """Indices of the forget classes; all others are retain classes."""
+
+    def __post_init__(self) -> None:
+        if self.forget_count == 0:
+            raise InputError(
+                "there is no sample of the forget class to measure on",
+                expected=f"samples of class {', '.join(map(str, self.forget_classes))}",
+                got=f"{int(self.counts.sum())} samples, all of other classes",
+                do="evaluate on data that holds the forget class; without any, its accuracy is unknown, not 0",
+            )
+        if self.retain_count == 0:
+            raise InputError(
+                "there is no sample of the retain classes to measure on",
+                expected="samples of the classes that the model was to keep",
+                got=f"{self.forget_count} samples, all of forget classes",
+                do="evaluate on data that holds retain classes too",
+            )
+
+    def __repr__(self) -> str:
+        """Show the accuracies and the score of the first and the last epoch; :meth:`to_dict` has all of them."""
+        counts = {"retain": self.retain_count, "forget": self.forget_count}
+        moves = [f"{name} {ends(getattr(self, name), '.1%')} of {count:,}" for name, count in counts.items()]
+        epochs = counted(len(self.hits) - 1, "epoch", "epochs")
+        parts = [epochs, *moves, f"rs {ends(self.rs, '.3f')}", f"forget_classes={self.forget_classes}"]
+        return f"Trace({', '.join(parts)})"
+
+    @property
+    def per_class(self) -> Float[Tensor, "epochs C"]:
+        """Accuracy of each epoch on each class; NaN for a class without samples."""
+        return self.hits.double() / self.counts
+
+    @property
+    def retain(self) -> Curve:
+        """Accuracy of each epoch over all retain samples."""
+        return self._pooled(~self._is_forget)
+
+    @property
+    def forget(self) -> Curve:
+        """Accuracy of each epoch over all forget samples."""
+        return self._pooled(self._is_forget)
+
+    @property
+    def rs(self) -> Curve:
+        """Relearning score of each epoch against epoch 0."""
+        return relearning_curve(self.retain, self.forget)
+
+    @property
+    def retain_count(self) -> int:
+        """Number of retain samples."""
+        return int(self.counts[~self._is_forget].sum())
+
+    @property
+    def forget_count(self) -> int:
+        """Number of forget samples."""
+        return int(self.counts[self._is_forget].sum())
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain lists for JSON; the accuracy of a class without samples is None."""
+        missing = (self.counts == 0).tolist()
+        rows = self.per_class.tolist()
+        return {
+            "retain": self.retain.tolist(),
+            "forget": self.forget.tolist(),
+            "rs": self.rs.tolist(),
+            "per_class": [[None if m else a for a, m in zip(row, missing, strict=True)] for row in rows],
+            "counts": self.counts.tolist(),
+            "forget_classes": list(self.forget_classes),
+        }
+
+    @property
+    def _is_forget(self) -> Tensor:
+        return torch.isin(torch.arange(len(self.counts)), torch.tensor(self.forget_classes))
+
+    def _pooled(self, classes: Tensor) -> Curve:
+        return self.hits[:, classes].sum(1).double() / self.counts[classes].sum()
+
+
+def ends(curve: Curve, form: str) -> str:
+    """Write the first and the last point of a curve.
+
+    >>> ends(torch.tensor([0.5, 0.7, 1.0]), ".1%")
+    '50.0% to 100.0%'
+    """
+    return f"{float(curve[0]):{form}} to {float(curve[-1]):{form}}" if len(curve) else "of no epoch"
+
+
+def select(trace: Trace, rule: str, validation: Trace | None = None) -> int:
+    """Return the epoch that counts under a rule; ties go to the earliest.
+
+    Args:
+        trace: the trajectory on the evaluation data.
+        rule: ``source-free`` is the last epoch, with no look at any data; ``validation`` the best RS on the
+            validation split; ``worst-case`` the best RS on the evaluation data itself among epochs that
+            keep 90 % of the released retain accuracy, an upper bound.
+        validation: the same trajectory on a validation split disjoint from the evaluation data.
+
+    >>> trace = Trace(hits=torch.tensor([[9, 0], [9, 5], [9, 3]]), counts=torch.tensor([9, 9]), forget_classes=(1,))
+    >>> select(trace, "source-free"), select(trace, "worst-case")
+    (2, 1)
+    """
+    if rule not in RULES:
+        raise InputError("there is no such selection rule", expected=", ".join(RULES), got=rule)
+    if rule == "source-free":
+        return len(trace.hits) - 1
+    if rule == "worst-case":
+        allowed = trace.retain >= RETAIN_FLOOR * trace.retain[0] - TOLERANCE
+        return int(trace.rs.where(allowed, -1.0).argmax())
+    if validation is None:
+        raise InputError("the rule validation needs a validation split", do="pass one, or use source-free")
+    if len(validation.hits) != len(trace.hits):
+        raise InputError(
+            "the two splits cover different numbers of epochs", expected=len(trace.hits), got=len(validation.hits)
+        )
+    return int(validation.rs.argmax())

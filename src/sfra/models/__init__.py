@@ -1,0 +1,1 @@
+"""Networks to audit: backbones, training, recipes, model directories."""

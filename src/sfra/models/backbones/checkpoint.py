@@ -1,0 +1,205 @@
+"""Checkpoints: ordinary model directories, for us and for transformers, that appear whole or not at all."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from sfra._version import __version__
+from sfra.core.errors import InputError
+from sfra.core.paths import written_out
+from sfra.models.backbones.directory import refuse_foreign, written_whole
+from sfra.models.backbones.huggingface import differences, require_transformers
+from sfra.models.backbones.images import processor_config
+from sfra.models.backbones.plain import MODEL_TYPE, check_fit, copy_weights, read_plain, refuse_not_finite, write_plain
+from sfra.models.backbones.registry import Backbone, find, names
+from sfra.release.base import clean_names, one_line
+from sfra.release.forward import unwrap
+from sfra.release.huggingface import load_classifier, quiet, read_preprocess
+from sfra.release.huggingface_files import check_config, check_weights, read_json
+from sfra.release.preprocess import Preprocess
+
+NOTES = "sfra.json"
+"""What the other files have no room for; its presence makes a directory ours."""
+
+FORMAT = 1
+"""Version of that file."""
+
+FILES = ("config.json", "model*.safetensors", "model.safetensors.index.json", "preprocessor_config.json", NOTES)
+"""All that a checkpoint may hold if it is to be replaced."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Checkpoint:
+    """A classifier with what is needed to use it."""
+
+    model: nn.Module
+    """The classifier, on the CPU, in float32 and eval mode."""
+    backbone: str
+    """Its architecture, a name of :func:`sfra.models.backbones.names`."""
+    classes: int
+    """Number of outputs."""
+    preprocess: Preprocess | None = None
+    """How it wants its images; None: as they are."""
+    class_names: tuple[str, ...] | None = None
+    """One name per output."""
+    notes: dict[str, object] = field(default_factory=dict)
+    """Whatever its maker wrote down: values of JSON."""
+
+    def __repr__(self) -> str:
+        """Say what it is and how large, without the network and its notes."""
+        weights = sum(weight.numel() for weight in self.model.parameters())
+        return f"Checkpoint({self.backbone!r}, {self.classes:,} classes, {weights:,} weights)"
+
+
+def save_model(
+    folder: str | Path,
+    model: nn.Module,
+    *,
+    backbone: str,
+    classes: int,
+    preprocess: Preprocess | None = None,
+    class_names: Sequence[str] | None = None,
+    notes: Mapping[str, object] | None = None,
+) -> Path:
+    """Write a model directory: config.json, model.safetensors, preprocessor_config.json and sfra.json.
+
+    It is written beside ``folder`` and then renamed, so a reader never sees a part of it. An existing directory is
+    replaced only if it is empty or a checkpoint written here. The model is not changed.
+
+    Args:
+        folder: The directory.
+        model: A classifier that :func:`sfra.models.backbones.build` made, on any device, compiled or not.
+        backbone: The name it was built under.
+        classes: Number of outputs.
+        preprocess: How it wants its images.
+        class_names: One name per output.
+        notes: Values of JSON to keep with it.
+    """
+    known, target = find(backbone), written_out(folder).resolve()
+    if class_names is not None and len(class_names) != classes:
+        raise InputError(
+            "every output needs a name", expected=f"{classes} class names", got=f"{len(class_names)} class names"
+        )
+    refuse_foreign(target, ours=is_ours)
+    about = _json({"format": FORMAT, "sfra": __version__, "backbone": backbone, "notes": dict(notes or {})})
+    weights = copy_weights(model)
+    with written_whole(target, ours=is_ours) as new:
+        if known.family is None:
+            write_plain(new, weights, known, classes, class_names)
+        else:
+            _write_transformers(new, unwrap(model), weights, known, classes, class_names)
+        if preprocess is not None:
+            images = processor_config(preprocess, channels=known.shape[0])
+            (new / "preprocessor_config.json").write_text(_json(images), encoding="utf-8")
+        (new / NOTES).write_text(about, encoding="utf-8")
+    return target
+
+
+def load_model(folder: str | Path) -> Checkpoint:
+    """Read a model directory: one that :func:`save_model` wrote, or any of transformers with a known architecture.
+
+    Only configuration and safetensors are read; the plain backbones do not need transformers.
+    """
+    directory = written_out(folder)
+    if directory.is_file():
+        raise InputError(
+            f"{directory.name} is not a model directory",
+            expected="a folder with config.json and model.safetensors",
+            got="a file",
+            do="make one with sfra train, or save_pretrained of transformers",
+        )
+    if not directory.is_dir():
+        raise InputError("there is no such directory", expected="a model directory", got=folder, do="check the path")
+    config, about = check_config(directory), _about(directory)
+    if config["model_type"] == MODEL_TYPE:
+        model, known, classes = read_plain(directory, config)
+        labels = config.get("id2label")
+    else:
+        model = load_classifier(directory, check_weights(directory))
+        refuse_not_finite(model.state_dict(), directory.name)
+        known, classes, labels = _recognise(model.config, about), int(model.config.num_labels), model.config.id2label
+    return Checkpoint(
+        model=model,
+        backbone=known.name,
+        classes=classes,
+        preprocess=read_preprocess(directory, config),
+        class_names=clean_names(labels, classes),
+        notes=about["notes"],
+    )
+
+
+def is_ours(directory: Path) -> bool:
+    """Tell whether a directory is a checkpoint that was written here, and nothing else."""
+    files = list(directory.iterdir())
+    known = all(file.is_file() and any(file.match(pattern) for pattern in FILES) for file in files)
+    return known and (directory / NOTES).is_file() and (directory / "config.json").is_file()
+
+
+def _write_transformers(
+    folder: Path,
+    model: nn.Module,
+    weights: Mapping[str, Tensor],
+    known: Backbone,
+    classes: int,
+    class_names: Sequence[str] | None,
+) -> None:
+    """Let transformers write a copy of the model, so that the caller's keeps its configuration and its tensors."""
+    what = f"the model is not a {known.name} with {classes} outputs"
+    config: Any = copy.deepcopy(getattr(model, "config", None))
+    if not isinstance(config, require_transformers().PreTrainedConfig):
+        raise InputError(what, expected="a classifier of transformers", got=type(model).__name__)
+    if differences(known, config):
+        raise InputError(what, got="; ".join(differences(known, config)))
+    labels = list(class_names or (f"LABEL_{index}" for index in range(classes)))
+    config.id2label, config.label2id = dict(enumerate(labels)), {label: index for index, label in enumerate(labels)}
+    with quiet():
+        with torch.device("meta"):
+            twin = require_transformers().AutoModelForImageClassification.from_config(config)
+        check_fit(weights, twin.state_dict(), what)
+        twin.load_state_dict(dict(weights), strict=True, assign=True)
+        twin.save_pretrained(folder)
+
+
+def _recognise(config: Any, about: Mapping[str, Any]) -> Backbone:
+    """Return the backbone that sfra.json names, or else the one whose settings these are."""
+    named = about.get("backbone")
+    candidates = [find(name) for name in ([named] if named in names() else names()) if find(name).family]
+    for known in candidates:
+        if not differences(known, config):
+            return known
+    close = [known for known in candidates if known.family == config.model_type]
+    raise InputError(
+        "the architecture of this directory is not one that can be built here",
+        expected=f"one of {', '.join(known.name for known in candidates) or ', '.join(names())}",
+        got=one_line("; ".join(differences(close[0], config)) if close else f"model_type {config.model_type!r}"),
+        do="sfra.load and sfra audit take any architecture of transformers",
+    )
+
+
+def _about(directory: Path) -> dict[str, Any]:
+    """Read sfra.json; a directory of another maker has none."""
+    file = directory / NOTES
+    about = read_json(file) if file.is_file() else {"format": FORMAT, "notes": {}}
+    if about.get("format") != FORMAT or not isinstance(about.get("notes"), dict):
+        raise InputError(
+            f"{NOTES} cannot be used",
+            expected=f"format {FORMAT} with an object of notes",
+            got=one_line(f"format {about.get('format')}, notes {type(about.get('notes')).__name__}"),
+            do="it may come from a newer version: update sfra, or remove the file to do without the notes",
+        )
+    return about
+
+
+def _json(content: Mapping[str, object]) -> str:
+    try:
+        return json.dumps(content, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    except (TypeError, ValueError, RecursionError) as problem:
+        raise InputError("the notes cannot be written", expected="finite values of JSON", got=problem) from None

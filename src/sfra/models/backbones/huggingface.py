@@ -1,0 +1,102 @@
+"""Paper-sized backbones from transformers: their checkpoints are ordinary model directories."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import nn
+
+from sfra.core.errors import MissingPackageError
+from sfra.models.backbones.registry import Backbone, register
+
+IMAGENET = (3, 224, 224)
+"""Channels, height and width that these networks are made for."""
+
+
+def add(name: str, description: str, *, family: str, shape: tuple[int, int, int], **settings: object) -> Backbone:
+    """Register a member of a family of transformers' image classifiers.
+
+    Args:
+        name: What the user types.
+        description: One line for ``sfra list backbones``.
+        family: The ``model_type`` of the family, as in ``config.json``.
+        shape: Channels, height and width of its images.
+        **settings: Fields of the configuration that make it this member.
+    """
+
+    def construct(classes: int) -> nn.Module:
+        hf = require_transformers()
+        config = hf.AutoConfig.for_model(family, num_labels=classes, **settings)
+        model: nn.Module = hf.AutoModelForImageClassification.from_config(config)
+        return model
+
+    known = Backbone(
+        name=name, description=description, shape=shape, construct=construct, family=family, settings=settings
+    )
+    register(known)
+    return known
+
+
+def differences(known: Backbone, config: Any) -> list[str]:
+    """Say in which settings a transformers configuration is another member of the family, or another family."""
+    if config.model_type != known.family:
+        return [f"model_type {config.model_type!r} instead of {known.family!r}"]
+    found = {key: getattr(config, key, None) for key in known.settings}
+    return [
+        f"{key} {_listed(found[key])!r} instead of {_listed(wanted)!r}"
+        for key, wanted in known.settings.items()
+        if _listed(found[key]) != _listed(wanted)
+    ]
+
+
+def require_transformers() -> Any:
+    """Import transformers, or say how to install it."""
+    try:
+        import transformers
+    except ImportError as problem:
+        raise MissingPackageError(
+            "this backbone needs transformers", got=problem, do="pip install 'sfra[huggingface]'"
+        ) from None
+    return transformers
+
+
+def _listed(value: object) -> object:
+    return list(value) if isinstance(value, tuple) else value
+
+
+add(
+    "resnet18",
+    "ResNet-18 with the ImageNet stem, 512 features (transformers)",
+    family="resnet",
+    shape=IMAGENET,
+    embedding_size=64,
+    hidden_sizes=[64, 128, 256, 512],
+    depths=[2, 2, 2, 2],
+    layer_type="basic",
+)
+
+add(
+    "vit-b-16",
+    "ViT-B/16, 768 features (transformers)",
+    family="vit",
+    shape=IMAGENET,
+    image_size=224,
+    patch_size=16,
+    hidden_size=768,
+    num_hidden_layers=12,
+    num_attention_heads=12,
+    intermediate_size=3072,
+)
+
+add(
+    "swin-t",
+    "Swin-T, 768 features (transformers)",
+    family="swin",
+    shape=IMAGENET,
+    image_size=224,
+    patch_size=4,
+    embed_dim=96,
+    depths=[2, 2, 6, 2],
+    num_heads=[3, 6, 12, 24],
+    window_size=7,
+)

@@ -1,0 +1,1 @@
+"""Training a network, step by step, with a state to resume from."""

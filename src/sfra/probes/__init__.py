@@ -1,7 +1,0 @@
-"""Step 1: synthetic probes from ``(W, b)`` alone. Nothing here can see data, controls or the benchmark."""
-
-from sfra.probes.proposals import Support, support
-from sfra.probes.sample import Probes, sample_probes
-from sfra.probes.settings import MAX_DRAWS, ProbeSettings
-
-__all__ = ["MAX_DRAWS", "ProbeSettings", "Probes", "Support", "sample_probes", "support"]

@@ -1,0 +1,165 @@
+"""What must hold of every run: the laws of the draws, their independence, and the same probes from the same seed."""
+
+import math
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from scipy import stats
+from torch import Tensor
+
+from sfra.attack.probes import Probes, codes, kernels, proposals, sample_probes, scores
+from sfra.attack.probes.stream import CompiledStream
+from sfra.core.head import Head
+
+Floats = NDArray[Any]
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+HEAD = Head(normal(8, 32) / 3, normal(8, seed=1) / 4)
+SMALL = Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, normal(5, seed=12) / 8)
+LAWS: dict[str, tuple[int, Any, Callable[[int], float]]] = {
+    "gaussian": (codes.GAUSSIAN, stats.norm(), lambda k: 2 ** (k / 2) * math.gamma((k + 1) / 2) / math.sqrt(math.pi)),
+    "uniform": (codes.UNIFORM, stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)), lambda k: 3 ** (k / 2) / (k + 1)),
+    "laplace": (codes.LAPLACE, stats.laplace(0, math.sqrt(0.5)), lambda k: math.factorial(k) * 0.5 ** (k / 2)),
+    "abs-gaussian": (
+        codes.ABS_GAUSSIAN,
+        stats.halfnorm(),
+        lambda k: 2 ** (k / 2) * math.gamma((k + 1) / 2) / math.sqrt(math.pi),
+    ),
+}
+"""Code, law, and the absolute moments ``E|x|^k``."""
+
+
+def draws(indices: Floats, r: int, *, stream: int = 0, seed: int = 7, proposal: int = codes.GAUSSIAN) -> Floats:
+    out = np.empty((len(indices), r), np.float32)
+    kernels.make_draws(indices.astype(np.int64), stream, np.uint64(seed), proposal, out)
+    return out
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_a_million_draws_follow_their_law(name: str) -> None:
+    code, law, absolute = LAWS[name]
+    values = draws(np.arange(131_072), 8, proposal=code).astype(np.float64)
+    flat = values.ravel()
+    assert stats.kstest(flat, law.cdf).pvalue > 1e-3
+    for power in (1, 2, 3, 4):
+        mean = absolute(power) if power % 2 == 0 or name == "abs-gaussian" else 0.0
+        spread = math.sqrt((absolute(2 * power) - mean**2) / flat.size)
+        assert abs((flat**power).mean() - mean) < 4.5 * spread
+    for column in values.T:
+        assert stats.kstest(column, law.cdf).pvalue > 1e-4
+
+
+def test_a_rectified_draw_is_zero_half_the_time_and_half_normal_otherwise() -> None:
+    values = draws(np.arange(262_144), 4, proposal=codes.RELU_GAUSSIAN).astype(np.float64)
+    assert values.min() == 0
+    zeros = int((values == 0).sum())
+    assert stats.binomtest(zeros, values.size).pvalue > 1e-3
+    assert stats.kstest(values[values > 0], stats.halfnorm.cdf).pvalue > 1e-3
+
+
+def test_the_law_test_would_notice_a_scale_one_percent_off() -> None:
+    values = draws(np.arange(131_072), 8).astype(np.float64).ravel()
+    assert stats.kstest(1.01 * values, stats.norm.cdf).pvalue < 1e-3
+
+
+def test_the_tails_of_a_normal_are_not_cut_short() -> None:
+    values = np.abs(draws(np.arange(1_000_000), 8).astype(np.float64))
+    for bound in (4.0, 4.8):
+        expected = values.size * 2 * stats.norm.sf(bound)
+        assert abs(int((values > bound).sum()) - expected) < 4.5 * math.sqrt(expected)
+
+
+@pytest.mark.parametrize("code", [codes.GAUSSIAN, codes.UNIFORM, codes.LAPLACE])
+def test_coordinates_indices_streams_and_seeds_are_uncorrelated(code: int) -> None:
+    n, r = 65_536, 10
+    indices = np.arange(n)
+    groups = [
+        draws(indices, r, proposal=code),
+        draws(indices, r, proposal=code, stream=1),
+        draws(indices, r, proposal=code, seed=8),
+        draws(indices, r, proposal=code, seed=7 + 2**32),
+        draws(indices + 1, r, proposal=code),
+        draws(indices + 2**32, r, proposal=code),
+    ]
+    columns = np.concatenate(groups, axis=1).astype(np.float64)
+    off_diagonal = ~np.eye(columns.shape[1], dtype=bool)
+    for view in (columns, np.abs(columns), columns**2):
+        correlation = np.corrcoef(view.T)[off_diagonal]
+        assert np.abs(correlation).max() < 5.5 / math.sqrt(n)
+
+
+def test_two_coordinates_of_one_box_muller_pair_are_independent() -> None:
+    pair = draws(np.arange(400_000), 2).astype(np.float64)
+    cells = np.floor(stats.norm.cdf(pair) * 16).astype(int).clip(0, 15)
+    counts = np.bincount(cells[:, 0] * 16 + cells[:, 1], minlength=256)
+    assert stats.chisquare(counts).pvalue > 1e-3
+
+
+def same(one: Probes, other: Probes) -> bool:
+    return all(
+        torch.equal(getattr(one, name), getattr(other, name)) for name in ("samples", "labels", "sources", "sureness")
+    )
+
+
+@pytest.mark.parametrize("proposal", proposals.names())
+def test_a_seed_fixes_the_probes_bit_by_bit_and_another_seed_changes_all_of_them(proposal: str) -> None:
+    first, again, other = (sample_probes(SMALL, 1, n=500, m=20, proposal=proposal, seed=s) for s in (4, 4, 5))
+    assert same(first, again)
+    assert first.draws == again.draws
+    unlike = (first.samples != other.samples).any(1) | (first.samples == 0).all(1)
+    assert bool(unlike.all())
+
+
+@pytest.mark.parametrize("score", scores.names())
+def test_threads_chunks_and_tiles_leave_the_probes_bit_identical(score: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def sampled(threads: int) -> Probes:
+        return sample_probes(HEAD, (2, 5), n=3000, m=40, score=score, threads=threads)
+
+    first = sampled(1)
+    assert same(first, sampled(2))
+    assert same(first, sampled(7))
+    build = CompiledStream.__init__
+    for longest, tile in ((1000, 64), (4096, 33)):
+
+        def small(self: CompiledStream, *a: Any, longest: int = longest, tile: int = tile, **k: Any) -> None:
+            build(self, *a, **k)
+            self._longest, self._tile = longest, tile
+
+        monkeypatch.setattr(CompiledStream, "__init__", small)
+        assert same(first, sampled(3))
+
+
+SEVERAL_THREAD_COUNTS = """
+import torch
+from sfra.core.head import Head
+from sfra.attack.probes import sample_probes
+W = torch.randn(200, 768, generator=torch.Generator().manual_seed(0)) / 10
+torch.set_num_threads(1)
+one = sample_probes(Head(W), 0, n=60, m=20).samples
+torch.set_num_threads(2)
+assert torch.equal(one, sample_probes(Head(W), 0, n=60, m=20).samples), "the probes changed"
+"""
+
+
+def test_the_number_of_torch_threads_leaves_the_probes_bit_identical() -> None:
+    done = subprocess.run([sys.executable, "-c", SEVERAL_THREAD_COUNTS], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+def test_global_generators_and_the_head_are_left_alone() -> None:
+    head = Head(HEAD.weight, HEAD.bias)
+    torch_state, numpy_state = torch.random.get_rng_state(), np.random.get_state()[1]  # type: ignore[index]  # noqa: NPY002
+    sample_probes(head, (1, 2), n=300, m=20)
+    assert torch.equal(torch.random.get_rng_state(), torch_state)
+    np.testing.assert_array_equal(np.random.get_state()[1], numpy_state)  # type: ignore[index]  # noqa: NPY002
+    assert head.fingerprint == HEAD.fingerprint

@@ -1,0 +1,134 @@
+"""Steps 1 and 2 over scales, variants and seeds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import torch
+
+import sfra.attack.grid as runs_module
+from audit_toys import FORGET, hidden, knowing
+from sfra.attack.grid import Run, Setting, relearn_release, settings_of
+from sfra.attack.probes import sample_probes
+from sfra.attack.relearn import relearn, relearn_many
+from sfra.attack.scale import KAPPA, SWEEP, place
+from sfra.auditing.config import AuditConfig
+
+CONFIG = AuditConfig(n=300, m=30, epochs=3, threads=1)
+
+
+def names(settings: list[Setting]) -> list[tuple[str, str]]:
+    return [(setting.scale, setting.variant) for setting in settings]
+
+
+@pytest.mark.parametrize(
+    ("asked", "missing", "expected"),
+    [
+        ({}, False, [("canonical", "released"), ("native", "released"), ("canonical", "reset-row")]),
+        ({"reset_row": False}, False, [("canonical", "released"), ("native", "released")]),
+        (
+            {"scale": "native"},
+            False,
+            [("native", "released"), ("canonical", "released"), ("native", "reset-row")],
+        ),
+        (
+            {"scale": 1.25},
+            False,
+            [
+                ("kappa=1.25", "released"),
+                ("canonical", "released"),
+                ("native", "released"),
+                ("kappa=1.25", "reset-row"),
+            ],
+        ),
+        ({"scale": KAPPA}, False, [("canonical", "released"), ("native", "released"), ("canonical", "reset-row")]),
+        ({}, True, [("canonical", "restored-row"), ("native", "restored-row")]),
+    ],
+)
+def test_an_audit_looks_first_at_the_setting_of_its_verdict_and_at_none_twice(
+    asked: dict[str, Any], missing: bool, expected: list[tuple[str, str]]
+) -> None:
+    assert names(settings_of(AuditConfig(**asked), missing=missing)) == expected
+
+
+@pytest.mark.parametrize("missing", [False, True])
+def test_a_sweep_covers_every_scale_once(missing: bool) -> None:
+    settings = settings_of(AuditConfig(scale="sweep"), missing=missing)
+    assert settings[0].kappa == KAPPA
+    assert len(set(settings)) == len(settings) == len(SWEEP) + (1 if missing else 2)
+    kept = [setting for setting in settings if setting.variant != "reset-row"]
+    assert {setting.kappa for setting in kept} == {*SWEEP, None}
+
+
+def test_the_reference_of_a_model_without_a_row_starts_anew_at_every_scale_and_is_seen_as_it_is_once() -> None:
+    settings = settings_of(AuditConfig(reset_row=False), missing=False, fresh=True)
+    assert names(settings) == [("canonical", "reset-row"), ("native", "reset-row"), ("canonical", "released")]
+    lost = settings_of(AuditConfig(), missing=True, fresh=True)
+    assert names(lost) == [("canonical", "restored-row"), ("native", "restored-row")]
+
+
+def same(one: Run, other: Run) -> bool:
+    pairs = ((one.path.weights, other.path.weights), (one.probes.samples, other.probes.samples))
+    return (one.setting, one.seed) == (other.setting, other.seed) and all(torch.equal(a, b) for a, b in pairs)
+
+
+def test_every_run_is_what_the_single_steps_give() -> None:
+    head = hidden().head
+    settings = settings_of(CONFIG, missing=False)
+    for run in relearn_release(head, (FORGET,), settings, replace(CONFIG, seeds=2, seed=3)):
+        placed = place(head, [FORGET], kappa=run.setting.kappa, variant=run.setting.variant, seed=run.seed)
+        probes = sample_probes(placed.head, FORGET, n=300, m=30, seed=run.seed, threads=1)
+        path = relearn(placed.head, probes, epochs=3, seed=run.seed)
+        assert run.placed.head.fingerprint == placed.head.fingerprint
+        assert torch.equal(run.probes.samples, probes.samples)
+        assert torch.equal(run.path.weights, path.weights)
+
+
+def test_runs_come_seed_by_seed_and_each_seed_redraws_rows_probes_and_order() -> None:
+    settings = [Setting(kappa=KAPPA, variant="reset-row"), Setting(kappa=None, variant="released")]
+    runs = relearn_release(knowing().head, (FORGET,), settings, replace(CONFIG, seeds=2, seed=7))
+    assert [(run.seed, run.setting) for run in runs] == [(seed, setting) for seed in (7, 8) for setting in settings]
+    first, second = runs[0], runs[2]
+    assert not torch.equal(first.placed.head.weight[FORGET], second.placed.head.weight[FORGET])
+    assert not torch.equal(first.probes.samples, second.probes.samples)
+    assert not torch.equal(runs[1].path.last.weight, runs[3].path.last.weight)
+
+
+def test_how_many_heads_are_relearned_side_by_side_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    settings, config = settings_of(CONFIG, missing=False), replace(CONFIG, seeds=2)
+    together = relearn_release(hidden().head, (FORGET,), settings, config)
+    sizes: list[int] = []
+
+    def counting(heads: Any, *rest: Any, **more: Any) -> Any:
+        sizes.append(len(heads))
+        return relearn_many(heads, *rest, **more)
+
+    monkeypatch.setattr(runs_module, "relearn_many", counting)
+    monkeypatch.setattr(runs_module, "GROUP_BYTES", 1)
+    apart = relearn_release(hidden().head, (FORGET,), settings, config)
+    assert sizes == [1] * 6
+    assert all(same(one, other) for one, other in zip(together, apart, strict=True))
+
+
+def test_progress_is_told_of_every_run_and_ends_at_the_total() -> None:
+    told: list[tuple[str, int, int]] = []
+    settings = settings_of(CONFIG, missing=False)
+    relearn_release(hidden().head, (FORGET,), settings, CONFIG, progress=lambda *news: told.append(news))
+    assert told == [("relearning", done, 3) for done in (1, 2, 3)]
+
+
+def test_the_recipe_and_the_kind_of_probes_reach_the_steps() -> None:
+    settings = [Setting(kappa=KAPPA, variant="released")]
+    (plain,) = relearn_release(hidden().head, (FORGET,), settings, CONFIG)
+    for change in (
+        {"learning_rate": 0.1},
+        {"weight_decay": 0.1},
+        {"batch_size": 16},
+        {"proposal": "laplace"},
+        {"score": "energy"},
+    ):
+        asked: dict[str, Any] = {**change}
+        (other,) = relearn_release(hidden().head, (FORGET,), settings, replace(CONFIG, **asked))
+        assert not torch.equal(plain.path.last.weight, other.path.last.weight), change

@@ -1,0 +1,339 @@
+"""Relearning against an independent loop: autograd, torch.optim.Adam and cross_entropy on the same batches."""
+
+from __future__ import annotations
+
+import ast
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+import sfra.attack.adam
+from sfra.attack.adam import BatchedEngine, CompiledEngine, Recipe, make_engine
+from sfra.attack.path import Trajectory
+from sfra.attack.relearn import relearn, relearn_many
+from sfra.core.errors import InputError, SfraError
+from sfra.core.head import Head
+
+
+@dataclass(frozen=True)
+class Probes:
+    samples: Tensor
+    labels: Tensor
+
+
+@pytest.fixture(params=["compiled", "batched"])
+def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Run the test with either engine: heads above the limit go to the batched one."""
+    if request.param == "batched":
+        monkeypatch.setattr(sfra.adam, "COMPILED_LIMIT", 0)
+    return str(request.param)
+
+
+def make_case(classes: int = 5, width: int = 17, samples: int = 150, seed: int = 0) -> tuple[Head, Probes]:
+    own = torch.Generator().manual_seed(seed)
+    head = Head(torch.randn(classes, width, generator=own), torch.randn(classes, generator=own))
+    x = torch.randn(samples, width, generator=own)
+    return head, Probes(x, torch.randint(0, classes, (samples,), generator=own))
+
+
+def train_plainly(
+    head: Head,
+    probes: Probes,
+    *,
+    epochs: int,
+    seed: int,
+    dtype: torch.dtype,
+    learning_rate: float = 1e-2,
+    weight_decay: float = 1e-4,
+    batch_size: int = 256,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return weights, biases and losses of every epoch from the loop that anyone would write."""
+    x, y = probes.samples.to(dtype), probes.labels
+    weight = nn.Parameter(head.weight.to(dtype, copy=True))
+    bias = nn.Parameter(head.bias.to(dtype, copy=True))
+    optimizer = torch.optim.Adam([weight, bias], lr=learning_rate, weight_decay=weight_decay)
+    generator = torch.Generator().manual_seed(seed)
+    path = [(weight.detach().clone(), bias.detach().clone(), cross_entropy(x @ weight.T + bias, y).detach())]
+    for _ in range(epochs):
+        order, total = torch.randperm(len(y), generator=generator), torch.zeros((), dtype=dtype)
+        for start in range(0, len(y), batch_size):
+            rows = order[start : start + batch_size]
+            loss = cross_entropy(x[rows] @ weight.T + bias, y[rows])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+            total += loss.detach() * len(rows)
+        path.append((weight.detach().clone(), bias.detach().clone(), total / len(y)))
+    weights, biases, losses = (torch.stack(parts) for parts in zip(*path, strict=True))
+    return weights, biases, losses
+
+
+def largest_error(path: Trajectory, exact: tuple[Tensor, Tensor, Tensor]) -> list[float]:
+    ours = (path.weights, path.biases, path.losses)
+    return [float((a.double() - b).abs().max()) for a, b in zip(ours, exact, strict=True)]
+
+
+def assert_same(one: Trajectory, other: Trajectory) -> None:
+    for name in ("weights", "biases", "losses"):
+        assert torch.equal(getattr(one, name), getattr(other, name)), name
+
+
+@pytest.mark.parametrize(
+    ("classes", "width", "samples", "batch_size", "learning_rate", "weight_decay"),
+    [
+        (5, 17, 150, 64, 1e-2, 1e-4),
+        (10, 64, 300, 256, 1e-2, 1e-4),
+        (3, 1, 7, 3, 1e-2, 0.0),
+        (4, 40, 256, 128, 3e-3, 0.1),
+        (12, 9, 30, 1, 1e-2, 1e-2),
+    ],
+)
+@pytest.mark.usefixtures("engine")
+def test_every_epoch_is_that_of_autograd_and_torch_adam(
+    classes: int, width: int, samples: int, batch_size: int, learning_rate: float, weight_decay: float
+) -> None:
+    """As close to the float64 loop as the same loop in float32 is, up to a factor for luck in rounding.
+
+    Adam divides by the gradient's own size, so an absolute tolerance would have to guess how much rounding it
+    amplifies; the float32 loop measures just that. One step moves an entry by about the learning rate, so a
+    wrong formula is off by 1e-2 or more.
+    """
+    head, probes = make_case(classes, width, samples)
+    rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
+    path = relearn(head, probes, epochs=6, seed=3, batch_size=batch_size, **rates)  # type: ignore[arg-type]
+    exact, rough = (
+        train_plainly(head, probes, epochs=6, seed=3, batch_size=batch_size, dtype=dtype, **rates)
+        for dtype in (torch.float64, torch.float32)
+    )
+    rounding = [float((a - b).abs().max()) for a, b in zip(rough, exact, strict=True)]
+    for ours, plain in zip(largest_error(path, exact), rounding, strict=True):
+        assert ours <= 3 * plain + 1e-6
+
+
+@pytest.mark.parametrize("samples", [1, 5, 64])
+@pytest.mark.usefixtures("engine")
+def test_the_gradient_is_that_of_autograd(samples: int) -> None:
+    """After one step without decay Adam's first moment is a tenth of the gradient."""
+    head, probes = make_case(samples=samples)
+    weight, bias = head.weight.double().requires_grad_(), head.bias.double().requires_grad_()
+    loss = cross_entropy(probes.samples.double() @ weight.T + bias, probes.labels)
+    engine = make_engine([head], [probes.samples], [probes.labels], Recipe(weight_decay=0.0))
+    engine.epoch(torch.randperm(samples, generator=torch.Generator().manual_seed(0))[None])
+    if isinstance(engine, CompiledEngine):
+        moments = (engine._weight[2, : head.classes], engine._bias[2, : head.classes])
+    else:
+        moments = (engine._means[0][0], engine._means[1][0])
+    for moment, slope in zip(moments, torch.autograd.grad(loss, (weight, bias)), strict=True):
+        torch.testing.assert_close(10 * moment.double(), slope, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("forget", [(4,), (1, 3)])
+def test_forget_classes_come_back_and_the_loss_falls_where_the_probes_are_separable(forget: tuple[int, ...]) -> None:
+    width = 24
+    centres = 3 * torch.eye(6, width)
+    hidden = centres.clone()
+    hidden[list(forget)] = 0.0
+    bias = torch.zeros(6)
+    bias[list(forget)] = -5.0
+    head = Head(hidden, bias)
+    noise = torch.randn(600, width, generator=torch.Generator().manual_seed(0))
+    labels = torch.arange(600) % 6
+    probes = Probes(centres[labels] + 0.3 * noise, labels)
+    path = relearn(head, probes, epochs=60)
+    asked = torch.isin(labels, torch.tensor(forget))
+    before, after = (h(probes.samples).argmax(dim=1) == labels for h in (path.head(0), path.last))
+    assert not before[asked].any()
+    assert after.all()
+    assert (path.losses[1:] < path.losses[:-1]).all()
+
+
+def test_a_head_relearns_among_others_as_it_does_alone_bit_by_bit() -> None:
+    cases = [make_case(seed=s) for s in range(5)] + [make_case(classes=4, width=30, samples=33)]
+    seeds = [0, 1, 1, 7, 2, 0]
+    together = relearn_many([h for h, _ in cases], [p for _, p in cases], epochs=4, seeds=seeds, batch_size=32)
+    for (head, probes), seed, path in zip(cases, seeds, together, strict=True):
+        assert_same(path, relearn(head, probes, epochs=4, seed=seed, batch_size=32))
+
+
+def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    cases = [make_case(samples=40, seed=s) for s in range(4)]
+    paths = []
+    for threads in (1, 3):
+        monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
+        paths.append(relearn_many([h for h, _ in cases], [p for _, p in cases], epochs=3, seeds=range(4)))
+    for one, other in zip(*paths, strict=True):
+        assert_same(one, other)
+
+
+def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
+    """The batch that a GPU trains, on the CPU: every head as close to its float64 loop as float32 gets."""
+    cases = [make_case(samples=90, seed=s) for s in range(3)]
+    heads, samples, labels = zip(*((h, p.samples, p.labels) for h, p in cases), strict=True)
+    engine = make_engine(heads, samples, labels, Recipe(batch_size=32))
+    assert isinstance(engine, BatchedEngine)
+    generators = [torch.Generator().manual_seed(s) for s in range(3)]
+    losses = [engine.loss()]
+    for _ in range(5):
+        orders = torch.stack([torch.randperm(90, generator=own) for own in generators])
+        losses.append(engine.epoch(orders))
+    for k, (head, probes) in enumerate(cases):
+        weights, biases, curve = train_plainly(head, probes, epochs=5, seed=k, batch_size=32, dtype=torch.float64)
+        torch.testing.assert_close(engine.weight[k].double(), weights[-1], rtol=0, atol=2e-5)
+        torch.testing.assert_close(engine.bias[k].double(), biases[-1], rtol=0, atol=2e-5)
+        torch.testing.assert_close(torch.stack(losses)[:, k].double(), curve, rtol=0, atol=2e-6)
+
+
+def test_small_heads_on_the_cpu_use_the_compiled_engine() -> None:
+    head, probes = make_case()
+    assert isinstance(make_engine([head], [probes.samples], [probes.labels], Recipe()), CompiledEngine)
+
+
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_a_gpu_sees_the_same_batches_as_the_cpu() -> None:
+    cases = [make_case(samples=200, seed=s) for s in range(3)] + [make_case(samples=90)]
+    arguments = ([h for h, _ in cases], [p for _, p in cases])
+    here, there = (relearn_many(*arguments, epochs=8, seeds=range(4), batch_size=64, device=d) for d in ("cpu", "cuda"))
+    for one, other in zip(here, there, strict=True):
+        torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=5e-5)
+        torch.testing.assert_close(one.losses, other.losses, rtol=0, atol=5e-6)
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_seed_fixes_the_path_and_another_seed_gives_another() -> None:
+    head, probes = make_case()
+    first, again, other = (relearn(head, probes, epochs=3, seed=s, batch_size=32) for s in (5, 5, 6))
+    assert_same(first, again)
+    assert not torch.equal(first.weights[1], other.weights[1])
+    assert torch.equal(first.weights[0], other.weights[0])
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_callers_head_probes_and_random_state_stay_as_they_are() -> None:
+    head, probes = make_case()
+    weight, bias, samples, labels = (t.clone() for t in (head.weight, head.bias, probes.samples, probes.labels))
+    state = torch.get_rng_state()
+    path = relearn(head, probes, epochs=2)
+    path.weights.add_(1.0)
+    path.biases.add_(1.0)
+    assert torch.equal(state, torch.get_rng_state())
+    for before, after in ((weight, head.weight), (bias, head.bias)):
+        assert torch.equal(before, after)
+    for before, after in ((samples, probes.samples), (labels, probes.labels)):
+        assert torch.equal(before, after)
+
+
+@pytest.mark.usefixtures("engine")
+def test_no_epochs_give_the_released_head_and_its_loss() -> None:
+    head, probes = make_case()
+    path = relearn(head, probes, epochs=0)
+    assert path.epochs == 0
+    assert path.last.fingerprint == head.fingerprint
+    torch.testing.assert_close(path.losses, cross_entropy(head(probes.samples), probes.labels)[None])
+
+
+@pytest.mark.usefixtures("engine")
+def test_the_loss_of_a_head_with_huge_rows_stays_finite() -> None:
+    _, probes = make_case()
+    head = Head(1e6 * make_case(seed=1)[0].weight)
+    path = relearn(head, probes, epochs=3)
+    exact = cross_entropy(probes.samples.double() @ head.weight.double().T, probes.labels)
+    torch.testing.assert_close(path.losses[0].double(), exact, rtol=1e-5, atol=0)
+    assert path.losses.isfinite().all()
+
+
+def test_relearning_takes_other_float_and_integer_types_and_strided_samples() -> None:
+    head, probes = make_case()
+    wide = torch.stack([probes.samples, probes.samples], dim=2)[:, :, 0]
+    other = Probes(wide.double(), probes.labels.to(torch.int32))
+    assert_same(relearn(head, probes, epochs=2), relearn(head, other, epochs=2))
+
+
+def test_chosen_epochs_are_kept_with_the_released_and_the_last_head() -> None:
+    head, probes = make_case()
+    whole = relearn(head, probes, epochs=6)
+    assert whole.kept == (0, 1, 2, 3, 4, 5, 6)
+    last, some = relearn(head, probes, epochs=6, record="last"), relearn(head, probes, epochs=6, record=[4, 2])
+    for path, kept in ((last, (0, 6)), (some, (0, 2, 4, 6))):
+        assert path.kept == kept
+        assert torch.equal(path.weights, whole.weights[list(kept)])
+        assert torch.equal(path.losses, whole.losses)
+        assert path.last.fingerprint == whole.head(6).fingerprint
+    with pytest.raises(InputError, match=r"no such epoch\n  expected: \[0, 2, 4, 6\]\n  got:      3"):
+        some.head(3)
+    with pytest.raises(InputError, match=r"expected: 0 to 6\n  got:      7"):
+        whole.head(7)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"labels": torch.full((150,), 5)}, r"label is not a class of the head\n  expected: 0 to 4\n  got:      5"),
+        ({"labels": torch.full((150,), -1)}, r"expected: 0 to 4\n  got:      -1"),
+        ({"labels": torch.zeros(150)}, r"expected: 150 integers\n  got:      torch.float32 of shape \[150\]"),
+        ({"labels": torch.zeros(149, dtype=torch.int64)}, r"expected: 150 integers\n  got:      torch.int64 of"),
+        ({"samples": torch.zeros(150, 16)}, r"samples of shape \[P, 17\] .*\n  got:      \[150, 16\]"),
+        ({"samples": torch.zeros(0, 17)}, r"P at least 1\n  got:      \[0, 17\]"),
+    ],
+)
+def test_probes_that_do_not_fit_are_refused(change: dict[str, Tensor], message: str) -> None:
+    head, probes = make_case()
+    with pytest.raises(InputError, match=message):
+        relearn(head, Probes(**{"samples": probes.samples, "labels": probes.labels, **change}))
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"epochs": -1}, "number of epochs cannot be used\n  expected: 0 or more\n  got:      -1"),
+        ({"learning_rate": 0.0}, "learning_rate cannot be used\n  expected: a positive number"),
+        ({"weight_decay": -1.0}, "weight_decay cannot be used"),
+        ({"batch_size": 0}, "batch_size cannot be used\n  expected: at least 1"),
+        ({"epochs": 3, "record": [4]}, r"'all', 'last' or epochs from 0 to 3\n  got:      \[4\]"),
+    ],
+)
+def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:
+    head, probes = make_case()
+    with pytest.raises(InputError, match=message):
+        relearn(head, probes, **settings)  # type: ignore[arg-type]
+
+
+def test_lists_of_different_lengths_are_refused() -> None:
+    head, probes = make_case()
+    with pytest.raises(InputError, match="2 heads, 1 probes, 2 seeds"):
+        relearn_many([head, head], [probes], seeds=[0, 1])
+    assert relearn_many([], [], seeds=[]) == []
+
+
+@pytest.mark.usefixtures("engine")
+def test_a_loss_that_is_not_finite_is_refused_with_its_epoch() -> None:
+    head, probes = make_case()
+    samples = probes.samples.clone()
+    samples[7, 3] = float("nan")
+    with pytest.raises(SfraError, match=r"relearning diverged\n.*\n  got:      nan at epoch 0\n"):
+        relearn(head, Probes(samples, probes.labels), epochs=1)
+    with pytest.raises(SfraError, match=r"got:      (nan|inf) at epoch [12] \(head 1\)"):
+        relearn_many(
+            [head, head],
+            [probes, Probes(1e30 * probes.samples, probes.labels)],
+            seeds=[0, 0],
+            epochs=2,
+            learning_rate=1e9,
+            batch_size=10,
+        )
+
+
+@pytest.mark.parametrize("module", ["relearn", "trajectory", "adam", "adam_kernels", "compiled"])
+def test_nothing_that_relearns_imports_what_reads_data(module: str) -> None:
+    """The source-free claim: these files know the head, errors, shapes and each other, and no more of sfra."""
+    source = Path(sfra.attack.adam.__file__).with_name(f"{module}.py").read_text(encoding="utf-8")
+    nodes = list(ast.walk(ast.parse(source)))
+    names = {a.name for node in nodes if isinstance(node, ast.Import) for a in node.names}
+    names |= {str(node.module) for node in nodes if isinstance(node, ast.ImportFrom)}
+    own = {name for name in names if name.split(".")[0] == "sfra"}
+    assert own <= {
+        f"sfra.{name}" for name in ("adam", "adam_kernels", "compiled", "errors", "head", "trajectory", "types")
+    }

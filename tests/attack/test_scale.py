@@ -1,0 +1,269 @@
+"""The scale of an audit: what placing a head changes, what it must not, and the summary over scales."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from torch import Tensor
+
+from audit_toys import FORGET, KEPT, ROWS, D, knowing
+from sfra.attack.scale import KAPPA, SWEEP, Placed, place, scale_curve
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+
+RNG = np.random.default_rng(3)
+
+
+def random_head(classes: int = 7, width: int = 5, seed: int = 0) -> Head:
+    rng = np.random.default_rng(seed)
+    return Head(rng.normal(size=(classes, width)) * rng.uniform(0.5, 3, size=(classes, 1)), rng.normal(size=classes))
+
+
+def by_numpy(head: Head, forget: Sequence[int], kappa: float) -> tuple[NDArray[np.float64], NDArray[np.float64], float]:
+    """Place a head with sorted lists and plain loops."""
+    weight, bias = head.weight.numpy().astype(np.float64), head.bias.numpy().astype(np.float64)
+    kept = [k for k in range(head.classes) if k not in forget]
+    centre = sum(weight[k] for k in kept) / len(kept)
+    norms = sorted(float(np.sqrt(sum((weight[k] - centre) ** 2))) for k in kept)
+    offsets = sorted(float(bias[k]) for k in kept)
+    low, high = (len(kept) - 1) // 2, len(kept) // 2
+    gain = kappa / ((norms[low] + norms[high]) / 2)
+    return gain * (weight - centre), bias - (offsets[low] + offsets[high]) / 2, gain
+
+
+@pytest.mark.parametrize("forget", [(0,), (6,), (1, 4), (0, 2, 5)])
+@pytest.mark.parametrize("kappa", [0.5, 1.0, 2.0, 7.3])
+def test_a_placed_head_is_centred_and_has_the_median_norm_that_plain_numpy_gives_it(
+    forget: tuple[int, ...], kappa: float
+) -> None:
+    head = random_head()
+    placed = place(head, forget, kappa=kappa)
+    weight, bias, gain = by_numpy(head, forget, kappa)
+    np.testing.assert_allclose(placed.head.weight.numpy(), weight, rtol=1e-6, atol=1e-6)
+    np.testing.assert_allclose(placed.head.bias.numpy(), bias, rtol=1e-6, atol=1e-6)
+    assert placed.gain == pytest.approx(gain, rel=1e-12)
+
+
+def test_the_median_norm_of_the_retain_rows_is_kappa_and_their_mean_is_zero() -> None:
+    placed = place(random_head(), [3], kappa=1.25).head
+    rows = placed.weight[[k for k in range(7) if k != 3]].double()
+    assert rows.norm(dim=1).quantile(0.5).item() == pytest.approx(1.25, rel=1e-6)
+    torch.testing.assert_close(rows.mean(0), torch.zeros(5).double(), rtol=0, atol=1e-6)
+
+
+def test_native_scale_leaves_the_head_as_it_is() -> None:
+    head = random_head()
+    placed = place(head, [1], kappa=None)
+    assert placed.gain == 1.0
+    assert placed.head.fingerprint == head.fingerprint
+
+
+@pytest.mark.parametrize("forget", [(2,), (1, 4)])
+def test_placing_keeps_the_softmax_of_every_sample(forget: tuple[int, ...]) -> None:
+    head, features = random_head(), torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
+    placed = place(head, forget, kappa=KAPPA)
+    torch.testing.assert_close(
+        placed.head(placed.features(features)).softmax(1), head(features).softmax(1), rtol=1e-4, atol=1e-6
+    )
+
+
+@pytest.mark.parametrize("kappa", [0.3, 2.0, None])
+def test_a_relearned_head_answers_the_same_in_released_and_in_placed_coordinates(kappa: float | None) -> None:
+    features = torch.randn(500, 5, generator=torch.Generator().manual_seed(1))
+    placed = place(random_head(), [2], kappa=kappa)
+    relearned = random_head(seed=8)  # any head of these coordinates
+    here, there = relearned(placed.features(features)), placed.released(relearned)(features)
+    torch.testing.assert_close(here, there, rtol=1e-5, atol=1e-5)
+    assert torch.equal(here.argmax(1), there.argmax(1))
+
+
+@pytest.mark.parametrize("factor", [0.5, 2.0, 1024.0, 2.0**-20])
+@pytest.mark.parametrize("variant", ["released", "reset-row"])
+def test_a_power_of_two_in_the_scale_of_the_release_changes_no_bit_of_the_placed_head(
+    factor: float, variant: str
+) -> None:
+    toy = knowing()
+    one, other = (place(t.head, [FORGET], kappa=KAPPA, variant=variant, seed=4) for t in (toy, toy.scaled(factor)))
+    assert one.head.fingerprint == other.head.fingerprint
+    assert torch.equal(one.features(toy.data.features), other.features(toy.scaled(factor).data.features))
+
+
+@given(
+    st.floats(0.01, 100.0),
+    st.lists(st.floats(-20, 20), min_size=D, max_size=D),
+    st.floats(-50, 50),
+)
+@settings(deadline=None, max_examples=40)
+def test_scale_common_row_and_common_bias_change_the_placed_head_by_rounding_only(
+    factor: float, row: list[float], bias: float
+) -> None:
+    toy = knowing()
+    same = toy.scaled(factor).shifted(torch.tensor(row, dtype=torch.float64) / factor, bias)
+    one, other = (place(t.head, [FORGET], kappa=KAPPA).head for t in (toy, same))
+    noise = 2.0**-23 * max(1.0, max(map(abs, row)), abs(bias))  # what float32 loses in the release itself
+    torch.testing.assert_close(other.weight, one.weight, rtol=1e-6, atol=4 * noise)
+    torch.testing.assert_close(other.bias, one.bias, rtol=1e-6, atol=4 * noise)
+
+
+def test_a_scale_that_is_no_power_of_two_changes_the_placed_head_by_less_than_a_millionth() -> None:
+    one, other = (place(t.head, [FORGET], kappa=KAPPA).head for t in (knowing(), knowing().scaled(0.37)))
+    assert (one.weight - other.weight).norm() < 1e-6 * one.weight.norm()
+
+
+@pytest.mark.parametrize("change", [100.0, -100.0, 0.0])
+def test_the_forget_row_has_no_say_in_scale_centre_or_the_rows_of_others(change: float) -> None:
+    toy = knowing()
+    exploded = toy.with_row(change * ROWS[FORGET], 40.0 * change)
+    one, other = (place(t.head, [FORGET], kappa=KAPPA) for t in (toy, exploded))
+    assert one.gain == other.gain
+    assert torch.equal(one.head.weight[KEPT], other.head.weight[KEPT])
+    assert torch.equal(one.head.bias[KEPT], other.head.bias[KEPT])
+
+
+@pytest.mark.parametrize("forget", [(FORGET,), (0, 5), (3, 4)])
+def test_a_head_without_its_forget_rows_is_placed_like_one_whose_rows_are_reset(forget: tuple[int, ...]) -> None:
+    toy = knowing()
+    reset = place(toy.head, forget, kappa=KAPPA, variant="reset-row", seed=9)
+    restored = place(toy.without_row(*forget).head, forget, kappa=KAPPA, variant="restored-row", seed=9)
+    assert restored.head.fingerprint == reset.head.fingerprint
+    assert restored.gain == reset.gain
+
+
+def test_fresh_rows_are_as_large_at_every_scale_and_follow_the_seed() -> None:
+    toy = knowing()
+    rows = {
+        (factor, seed): place(
+            toy.scaled(factor).head, [FORGET], kappa=KAPPA, variant="reset-row", seed=seed
+        ).head.weight[FORGET]
+        for factor in (1.0, 0.37)
+        for seed in (0, 1)
+    }
+    assert torch.equal(rows[1.0, 0], rows[0.37, 0])
+    assert not torch.equal(rows[1.0, 0], rows[1.0, 1])
+    assert float(rows[1.0, 0].abs().max()) <= D**-0.5
+
+
+def test_a_constant_on_every_bias_does_not_start_a_fresh_row_far_from_the_others() -> None:
+    toy = knowing().shifted(bias=15.0)
+    gaps = {
+        kappa: float(head.bias[KEPT].mean() - head.bias[FORGET])
+        for kappa in (KAPPA, None)
+        for head in [place(toy.head, [FORGET], kappa=kappa, variant="reset-row").head]
+    }
+    assert abs(gaps[KAPPA]) < 1.0
+    assert gaps[None] > 14.0  # control: at native scale it does
+
+
+def test_one_extreme_retain_bias_does_not_shift_the_others() -> None:
+    toy = knowing()
+    broken = toy.with_row(ROWS[0], -1000.0, label=0)
+    one, other = (place(t.head, [FORGET], kappa=KAPPA).head.bias[[1, 3, 4, 5]] for t in (toy, broken))
+    assert float((one - other).abs().max()) < 0.2
+
+
+def equal_rows() -> Tensor:
+    weight = torch.from_numpy(RNG.normal(size=(10, 5))).float()
+    weight[1:] = weight[1]
+    return weight
+
+
+def two_of_five() -> Tensor:
+    weight = torch.zeros(6, 5)
+    weight[0], weight[1], weight[2] = torch.ones(5), torch.ones(5), -torch.ones(5)
+    return weight
+
+
+@pytest.mark.parametrize(
+    ("weight", "got"), [(equal_rows(), "1 different rows among 9"), (two_of_five(), "3 different rows among 5")]
+)
+def test_a_head_whose_retain_rows_do_not_differ_is_refused(weight: Tensor, got: str) -> None:
+    with pytest.raises(InputError) as caught:
+        place(Head(weight), [0], kappa=KAPPA)
+    assert str(caught.value) == (
+        "the head has no scale: its retain rows do not differ\n"
+        "  expected: retain rows of which more than half lie away from their mean\n"
+        f"  got:      {got}\n"
+        "  do:       check how the model was saved: such a head cannot tell its classes apart"
+    )
+    assert place(Head(weight), [0], kappa=None).gain == 1.0  # it still has its native scale
+
+
+def test_an_unknown_variant_is_refused() -> None:
+    with pytest.raises(InputError, match=r"there is no such variant\n.*released or reset-row or restored-row"):
+        place(random_head(), [0], kappa=KAPPA, variant="fresh")
+
+
+def test_the_sweep_is_a_geometric_grid_from_half_to_twice_the_canonical_scale() -> None:
+    assert SWEEP[0] == KAPPA / 2
+    assert SWEEP[-1] == KAPPA * 2
+    assert KAPPA in SWEEP
+    ratios = [b / a for a, b in itertools.pairwise(SWEEP)]
+    assert ratios == pytest.approx([ratios[0]] * len(ratios))
+
+
+def test_a_placed_head_and_its_features_belong_together() -> None:
+    placed = Placed(head=random_head(), gain=4.0)
+    assert placed.features(torch.full((1, 5), 8.0)).tolist() == [[2.0] * 5]
+
+
+def brute(rs: Sequence[float], reference: Sequence[float], level: float) -> tuple[float, float]:
+    """Area and RS at a level of the reference, from dense interpolation."""
+    start = [(0.0, 0.0), *zip(reference, rs, strict=True)]
+    line = np.linspace(0, 1, 20001)
+    x, y = (np.array([p[i] for p in sorted(start)] + [1.0]) for i in (0, 1))
+    middle = (line[:-1] + line[1:]) / 2
+    area = float(np.mean(np.interp(middle, x, y) - middle))
+    best = 0.0
+    for (x0, y0), (x1, y1) in itertools.pairwise(start):
+        part = np.linspace(0, 1, 20001)
+        inside = x0 + part * (x1 - x0) <= level
+        best = max([best, *(y0 + part * (y1 - y0))[inside]])
+    return area, best
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("level", [0.05, 0.3, 0.0])
+def test_area_and_rs_at_a_level_agree_with_dense_interpolation(seed: int, level: float) -> None:
+    rng = np.random.default_rng(seed)
+    reference, rs = (rng.uniform(size=9).tolist() for _ in range(2))  # neither is monotone
+    found = scale_curve(rs, reference, level=level)
+    area, best = brute(rs, reference, level)
+    assert found.area == pytest.approx(area, abs=2e-4)
+    assert found.rs_at_reference == pytest.approx(best, abs=2e-3)
+    assert found.level == level
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_a_model_that_relearns_like_its_reference_has_no_area(curve: list[float]) -> None:
+    assert scale_curve(curve, curve).area == pytest.approx(0.0, abs=1e-12)
+
+
+@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
+def test_the_area_stays_within_a_half(pairs: list[tuple[float, float]]) -> None:
+    rs, reference = zip(*pairs, strict=True)
+    assert -0.5 <= scale_curve(rs, reference).area <= 0.5
+
+
+def test_a_class_that_comes_back_where_the_reference_gives_nothing_has_the_largest_area() -> None:
+    assert scale_curve([0.5, 1.0], [0.0, 0.0]).area == pytest.approx(0.5)
+    assert scale_curve([0.0, 0.0], [0.5, 1.0]).area == pytest.approx(-0.5)
+
+
+def test_the_level_itself_counts_and_a_reference_that_never_reaches_it_leaves_the_maximum() -> None:
+    assert scale_curve([0.4, 0.8], [0.05, 0.5]).rs_at_reference == pytest.approx(0.4)
+    assert scale_curve([0.4], [0.05]).rs_at_reference == 0.4
+    assert scale_curve([0.9, 0.3], [0.01, 0.02]).rs_at_reference == 0.9
+    assert scale_curve([0.8], [0.5]).rs_at_reference == pytest.approx(0.08)  # on the way from (0, 0)
+
+
+@pytest.mark.parametrize(("rs", "reference"), [([], []), ([0.1], [0.1, 0.2])])
+def test_scales_that_do_not_match_are_refused(rs: list[float], reference: list[float]) -> None:
+    with pytest.raises(InputError, match="the scales do not match"):
+        scale_curve(rs, reference)

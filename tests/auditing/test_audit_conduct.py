@@ -1,0 +1,71 @@
+"""How the audit behaves: repeatable, quiet, and true to what it reports."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from audit_toys import FORGET, compare, hidden, never_seen
+from sfra.core.head import Head
+
+QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
+
+
+@pytest.fixture(autouse=True, scope="module")
+def one_thread() -> Iterator[None]:
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def test_two_runs_differ_in_nothing_but_times() -> None:
+    def once() -> dict[str, Any]:
+        content = json.loads(compare(hidden(), never_seen(), seeds=2, **QUICK).to_json())
+        for row in content["probes"]:
+            del row["seconds"]
+        return {name: value for name, value in content.items() if name not in ("seconds", "created")}
+
+    assert once() == once()
+
+
+def test_the_global_generators_are_left_alone() -> None:
+    script = """
+import random, numpy, torch
+def states():
+    return torch.get_rng_state().tolist(), numpy.random.get_state()[1].tolist(), random.getstate()
+import sfra
+features, labels = torch.eye(8)[torch.arange(40) % 4], torch.arange(40) % 4
+before = states()
+report = sfra.audit(sfra.Head(torch.eye(8)[:4]), 2, data=(features, labels), n=100, m=10, epochs=2, seeds=2)
+assert report.rs is not None
+assert states() == before
+"""  # in an interpreter of its own: the checks of types during the tests do use Python's generator
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+
+
+def test_progress_is_told_what_is_done_of_how_much() -> None:
+    told: list[tuple[str, int, int]] = []
+    compare(hidden(), never_seen(), progress=lambda *news: told.append(news), **QUICK)
+    assert told == [("relearning", done, 3) for done in (1, 2, 3)] * 2
+
+
+@pytest.mark.parametrize("scale", ["canonical", "native", 0.7])
+def test_the_written_head_gives_the_reported_accuracies_on_the_original_features(
+    scale: str | float, tmp_path: Path
+) -> None:
+    toy = hidden(bias=-1.0).scaled(7.0)
+    report = compare(toy, epochs=20, scale=scale)
+    report.save(tmp_path)
+    head = Head.load(tmp_path / "relearned_head.safetensors")
+    labels, right = toy.data.labels, head(toy.data.features).argmax(1) == toy.data.labels
+    assert report.forget["after"] == pytest.approx(float(right[labels == FORGET].double().mean()))
+    assert report.retain["after"] == pytest.approx(float(right[labels != FORGET].double().mean()))

@@ -1,0 +1,179 @@
+"""Settings of an audit: what is filled in, what is refused, and what is written down."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import fields, replace
+from typing import Any
+
+import pytest
+
+from sfra.attack.probes import MAX_DRAWS
+from sfra.attack.scale import KAPPA, SWEEP
+from sfra.attack.settings import scale_name, stable_m
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.findings import small_m
+from sfra.core.errors import InputError
+
+
+def expected(classes: int, forgotten: int) -> tuple[int, int]:
+    """Read the protocol and the least stable m off the documents, step by step."""
+    n, m = (500_000, 500) if classes <= 20 else (100_000, 50) if classes <= 150 else (50_000, 25)
+    return n, max(m, min(200, -(-1800 // (classes - forgotten))))
+
+
+@pytest.mark.parametrize("forgotten", [1, 2, 10])
+def test_n_and_m_default_to_the_protocol_but_m_never_to_less_than_is_stable(forgotten: int) -> None:
+    config = AuditConfig()
+    for classes in range(forgotten + 2, 5001):
+        probes = config.probe_settings(classes, forgotten)
+        assert (probes.n, probes.m) == expected(classes, forgotten), classes
+        assert small_m(probes.m, classes - forgotten) is None, classes
+    assert config.resolved(30, forgotten) == replace(config, n=100_000, m=expected(30, forgotten)[1])
+
+
+@pytest.mark.parametrize(
+    ("classes", "n", "m"),
+    [
+        (3, 500_000, 500),
+        (10, 500_000, 500),
+        (20, 500_000, 500),
+        (21, 100_000, 90),
+        (37, 100_000, 50),
+        (100, 100_000, 50),
+        (150, 100_000, 50),
+        (151, 50_000, 25),
+        (1000, 50_000, 25),
+    ],
+)
+def test_the_defaults_for_some_numbers_of_classes(classes: int, n: int, m: int) -> None:
+    probes = AuditConfig().probe_settings(classes)
+    assert (probes.n, probes.m) == (n, m)
+
+
+def test_the_least_stable_m_falls_with_the_number_of_classes() -> None:
+    assert [stable_m(k) for k in (1, 9, 10, 19, 99, 1799, 1800, 5000)] == [200, 200, 180, 95, 19, 2, 1, 1]
+
+
+def test_what_is_asked_for_is_what_is_done() -> None:
+    asked: dict[str, Any] = {"n": 90, "m": 7, "proposal": "laplace", "score": "energy", "assignment": "optimal"}
+    probes = AuditConfig(**asked, max_draws=12345).probe_settings(10)
+    assert {name: getattr(probes, name) for name in asked} == asked
+    assert probes.max_draws == 12345
+    assert AuditConfig().probe_settings(10).max_draws == MAX_DRAWS
+
+
+@pytest.mark.parametrize("name", ["n", "m", "epochs", "seeds", "batch_size", "max_draws", "threads"])
+@pytest.mark.parametrize("value", [0, -1])
+def test_a_number_below_one_is_refused(name: str, value: int) -> None:
+    asked: dict[str, Any] = {name: value}
+    with pytest.raises(InputError) as caught:
+        AuditConfig(**asked)
+    assert str(caught.value) == f"{name} is too small\n  expected: at least 1\n  got:      {value}"
+
+
+def test_more_threads_than_a_system_starts_are_refused_before_anything_is_read() -> None:
+    with pytest.raises(InputError, match=r"the number of threads is out of range\n  expected: 1 to 1024"):
+        AuditConfig(threads=1025)
+    assert AuditConfig(threads=1024).threads == 1024
+
+
+@pytest.mark.parametrize("seeds", [{"seed": -1}, {"seed": 2**63}, {"seed": 2**63 - 2, "seeds": 3}])
+def test_a_seed_that_the_probes_cannot_take_is_refused(seeds: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match=r"the seed is out of range\n  expected: 0 to 2\^63 - 1, for every seed"):
+        AuditConfig(**seeds)
+
+
+def test_the_last_seeds_are_taken() -> None:
+    assert AuditConfig(seed=2**63 - 3, seeds=3).seed + 2 == 2**63 - 1
+
+
+@pytest.mark.parametrize(
+    "recipe",
+    [
+        {"learning_rate": 0.0},
+        {"learning_rate": -1.0},
+        {"learning_rate": math.nan},
+        {"learning_rate": math.inf},
+        {"weight_decay": -1e-9},
+        {"weight_decay": math.nan},
+    ],
+)
+def test_a_recipe_that_cannot_train_is_refused(recipe: dict[str, Any]) -> None:
+    with pytest.raises(InputError) as caught:
+        AuditConfig(**recipe)
+    assert "the optimiser's settings are off\n  expected: learning_rate > 0 and weight_decay >= 0" in str(caught.value)
+
+
+@pytest.mark.parametrize("shares", [{"budgets": (0.1, 1.5)}, {"epsilon_r": -0.1}, {"delta_f": math.nan}])
+def test_shares_outside_zero_to_one_are_refused(shares: dict[str, Any]) -> None:
+    with pytest.raises(InputError, match="budgets, epsilon_r and delta_f are shares\n  expected: 0 to 1"):
+        AuditConfig(**shares)
+
+
+@pytest.mark.parametrize("name", ["proposal", "score", "assignment"])
+def test_an_unknown_name_is_refused_before_anything_is_loaded(name: str) -> None:
+    asked: dict[str, Any] = {name: "none"}
+    with pytest.raises(InputError, match=f"there is no such {name}"):
+        AuditConfig(**asked)
+
+
+@pytest.mark.parametrize("scale", ["tiny", "", "0", "-2", "nan", "inf", 0.0, -1.0, math.nan, math.inf])
+def test_an_unknown_scale_is_refused(scale: str | float) -> None:
+    with pytest.raises(InputError) as caught:
+        AuditConfig(scale=scale)
+    assert str(caught.value) == (
+        "there is no such scale\n"
+        "  expected: native, canonical, sweep or a positive number (the median retain-row norm κ)\n"
+        f"  got:      {scale}"
+    )
+
+
+@pytest.mark.parametrize(
+    ("scale", "kappa", "name"),
+    [
+        ("canonical", KAPPA, "canonical"),
+        ("sweep", KAPPA, "canonical"),
+        ("native", None, "native"),
+        (1.5, 1.5, "kappa=1.5"),
+        ("1.5", 1.5, "kappa=1.5"),
+        (KAPPA, KAPPA, "canonical"),
+        (1 / 3, 1 / 3, "kappa=0.3333"),
+    ],
+)
+def test_a_scale_has_a_kappa_and_a_name(scale: str | float, kappa: float | None, name: str) -> None:
+    config = AuditConfig(scale=scale)
+    assert config.kappa == kappa
+    assert config.scale_name == name
+
+
+def test_every_scale_of_the_sweep_has_a_name_of_its_own() -> None:
+    assert len({scale_name(kappa) for kappa in SWEEP}) == len(SWEEP)
+
+
+@pytest.mark.parametrize(
+    "config",
+    [
+        AuditConfig(),
+        AuditConfig(scale="sweep", seeds=3, seed=5, n=100, m=10),
+        AuditConfig(scale=0.75, budgets=(0.1,), reset_row=False, threads=2, device="cuda:1"),
+    ],
+)
+def test_settings_survive_the_way_through_json(config: AuditConfig) -> None:
+    written = json.loads(json.dumps(config.to_dict(), allow_nan=False))
+    names = {field.name for field in fields(AuditConfig)}
+    again: dict[str, Any] = {name: written[name] for name in names} | {"budgets": tuple(written["budgets"])}
+    assert AuditConfig(**again) == config
+    assert set(written) - names == {"kappa", "sweep"}
+    assert written["kappa"] == KAPPA
+    assert written["sweep"] == (list(SWEEP) if config.scale == "sweep" else None)
+
+
+def test_settings_cannot_be_changed_and_have_no_order() -> None:
+    with pytest.raises(AttributeError):
+        AuditConfig().epochs = 3  # type: ignore[misc]
+    with pytest.raises(TypeError):
+        AuditConfig(100)  # type: ignore[call-arg]
+    with pytest.raises(TypeError, match="epoch"):
+        AuditConfig(epoch=3)  # type: ignore[call-arg]

@@ -1,0 +1,402 @@
+"""What an audit is about: classes by name, features from images, and what is refused before any work."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from audit_toys import FORGET, C, D, hidden, knowing
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.inputs import (
+    Subject,
+    check_distinct,
+    check_needs,
+    known_names,
+    load_parts,
+    open_subject,
+    reference_parts,
+    resolve_forget,
+    shared_arch,
+)
+from sfra.auditing.naming import forget_classes
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.data import FeatureSet, ImageSet, load_data
+from sfra.release import Release, load
+
+NAMES = ("cat, tabby", "dog", "3", "tabby, brown", "ox")
+
+
+@pytest.mark.parametrize(
+    ("forget", "found"),
+    [
+        (3, (3,)),
+        ("dog", (1,)),
+        ("DOG", (1,)),
+        ("cat", (0,)),
+        ("brown", (3,)),
+        ("cat, tabby", (0,)),
+        ("3", (2,)),  # a name wins over an index
+        ("4", (4,)),
+        (" 4 ", (4,)),
+        ("-1", (-1,)),  # refused later, with the range of classes
+        (["ox", 0, "dog"], (0, 1, 4)),
+        ((2, 2, "3"), (2,)),
+        (range(1, 3), (1, 2)),
+        (np.int64(3), (3,)),
+        (np.array([4, 1]), (1, 4)),
+        (torch.tensor([2, 0]), (0, 2)),
+    ],
+)
+def test_forget_classes_are_found_by_name_or_index(forget: Any, found: tuple[int, ...]) -> None:
+    assert forget_classes(forget, NAMES) == found
+
+
+@pytest.mark.parametrize(
+    ("forget", "names", "message"),
+    [
+        (
+            "cow",
+            NAMES,
+            "there is no class named 'cow'\n  expected: one of cat, tabby, dog, 3, tabby, brown, ox\n"
+            "  got:      cow\n  do:       check the spelling, or give the index",
+        ),
+        (
+            "tabby",
+            NAMES,
+            "several classes are named 'tabby'\n  expected: one of cat, tabby, dog, 3, tabby, brown, ox\n"
+            "  got:      tabby\n  do:       give the index of the class",
+        ),
+        (
+            "cow",
+            None,
+            "there is no class named 'cow'\n  expected: an index\n  got:      cow\n"
+            "  do:       give the index of the class",
+        ),
+    ],
+)
+def test_a_class_that_cannot_be_found_is_refused(forget: str, names: Any, message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        forget_classes(forget, names)
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize("odd", ["²", "--3", "3.5", "0x1", ""])
+def test_what_only_looks_like_an_index_is_a_name(odd: str) -> None:
+    with pytest.raises(InputError, match="there is no class named"):
+        forget_classes(odd, None)
+
+
+def test_a_long_list_of_names_is_cut() -> None:
+    with pytest.raises(InputError, match="k11 …"):
+        forget_classes("cow", [f"k{i}" for i in range(13)])
+
+
+def release(**parts: Any) -> Release:
+    return Release(**({"head": knowing().head, "encoder": None, "source": "a toy", "fingerprint": "0"} | parts))
+
+
+def named(names: tuple[str, ...] | None) -> FeatureSet:
+    data = knowing().data
+    labels = data.labels if names is None else data.labels % len(names)
+    return FeatureSet(features=data.features, labels=labels, class_names=names)
+
+
+def test_names_are_those_of_the_release_unless_it_lost_rows_and_names_with_them() -> None:
+    own, others = tuple("abcdef"), tuple("uvwxyz")
+    assert known_names(release(class_names=own), named(others), missing=False) == own
+    assert known_names(release(), named(others), missing=False) == others
+    assert known_names(release(class_names=own[:5]), named(others), missing=True) == others
+    assert known_names(release(class_names=own[:5]), None, missing=True) is None
+    assert known_names(release(), named(None), missing=False) is None
+
+
+@pytest.mark.parametrize(
+    ("reference", "found"),
+    [
+        ("other.pt", "resnet18"),
+        (Path("other.safetensors"), "resnet18"),
+        ("folder", None),
+        ("head.npz", None),
+        ("model.onnx", None),
+        (knowing().head, None),
+    ],
+)
+def test_the_architecture_is_shared_with_a_reference_that_is_a_state_dict(reference: object, found: str | None) -> None:
+    assert shared_arch("resnet18", reference) == found
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"reference": 1}, "reference is of no use without data"),
+        ({"validation": 1}, "validation is of no use without data"),
+        ({"data": 1, "reference_data": 1}, "reference_data is of no use without reference"),
+    ],
+)
+def test_what_means_nothing_without_something_else_is_refused(given: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        check_needs(**({"data": None, "reference": None, "reference_data": None, "validation": None} | given))
+    check_needs(data=1, reference=2, reference_data=3, validation=4)
+
+
+def test_a_data_set_brings_its_own_validation_split_and_a_file_does_not() -> None:
+    test, held = load_parts("digits", None)
+    assert test is not None
+    assert held is not None
+    assert (test.source, held.source) == ("digits (test)", "digits (validation)")
+    data = knowing().data
+    assert load_parts(data, None) == (data, None)
+    assert load_parts(data, "digits")[1].source == "digits (test)"  # type: ignore[union-attr]
+    assert load_parts(None, None) == (None, None)
+
+
+def test_a_reference_is_measured_on_the_same_images_or_on_features_of_its_own() -> None:
+    images, own = load_data("digits"), knowing().data
+    assert reference_parts(images, None, None) == (images, None)
+    assert reference_parts(images, images, own) == (own, None)
+    assert reference_parts(own, None, own) == (own, None)
+    with pytest.raises(InputError) as caught:
+        reference_parts(own, None, None)
+    assert str(caught.value) == (
+        "the reference has no features to be measured on\n"
+        "  expected: features of the reference itself: those of the model do not fit another encoder\n"
+        "  got:      only features in memory\n"
+        "  do:       pass reference_data (--reference-data) with the reference's own features and labels"
+    )
+
+
+def images() -> ImageSet:
+    found = load_data("digits")
+    assert isinstance(found, ImageSet)
+    return found
+
+
+def opened(made: Release, test: Any, *, missing: bool = False, validation: Any = None) -> Subject:
+    return open_subject(
+        made, [FORGET], test, validation, missing=missing, cache=False, progress=lambda stage, done, total: None
+    )
+
+
+def test_a_head_alone_cannot_be_measured_on_images() -> None:
+    with pytest.raises(InputError) as caught:
+        opened(release(), images())
+    assert str(caught.value) == (
+        "a toy has no encoder, so images cannot be measured\n"
+        "  expected: features of the model: a .npz or .safetensors with 'features' and 'labels'\n"
+        "  got:      digits (test)\n"
+        "  do:       extract the inputs of the last layer, or audit the whole model"
+    )
+
+
+def test_features_are_what_the_encoder_gives() -> None:
+    def encoder(batch: Tensor) -> Tensor:
+        return batch.flatten(1)[:, :D]
+
+    subject = opened(release(encoder=encoder), images(), validation=images())
+    assert subject.test is not None
+    assert subject.validation is not None
+    pixels = torch.cat(list(images().batches(1000)))
+    assert torch.equal(subject.test.features, pixels.flatten(1)[:, :D])
+    assert subject.test.class_names == tuple("0123456789")
+    assert len(subject.validation) == len(images())
+
+
+def check(data: Any, *, forget: tuple[int, ...] = (FORGET,), validation: Any = None, **settings: Any) -> None:
+    opened(release(), data, validation=validation).check(forget, AuditConfig(**settings))
+
+
+def relabelled(change: int) -> FeatureSet:
+    data = hidden().data
+    return FeatureSet(features=data.features, labels=data.labels + change)
+
+
+def test_what_fits_is_let_through() -> None:
+    check(hidden().data)
+    check(hidden().data, validation=hidden().data)
+    check(None)
+
+
+@pytest.mark.parametrize(
+    ("data", "settings", "message"),
+    [
+        (relabelled(1), {}, f"there are labels outside the head's classes\n  expected: 0 to {C - 1}\n  got:      {C}"),
+        (FeatureSet(features=torch.ones(2, 3), labels=torch.tensor([0, 2])), {}, "the features do not fit the head"),
+        (
+            FeatureSet(features=torch.ones(2, D), labels=torch.tensor([0, 1])),
+            {},
+            f"there is no sample of the forget class to measure on\n  expected: samples of class {FORGET}",
+        ),
+        (
+            FeatureSet(features=torch.ones(2, D), labels=torch.tensor([FORGET, FORGET])),
+            {},
+            "there is no sample of the retain classes",
+        ),
+        (None, {"n": 10, "m": 6}, "the pools are too small"),
+        (None, {"forget": (C,)}, "the forget class is out of range"),
+        (None, {"forget": ()}, "no forget class was given"),
+        (None, {"forget": tuple(range(C - 1))}, "too few classes would be left"),
+    ],
+)
+def test_what_does_not_fit_the_release_is_refused(data: Any, settings: dict[str, Any], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        check(data, **settings)
+    assert message in str(caught.value)
+
+
+def test_a_validation_split_is_checked_too() -> None:
+    with pytest.raises(InputError, match="there are labels outside the head's classes"):
+        check(hidden().data, validation=relabelled(1))
+
+
+def test_a_missing_row_counts_as_a_class() -> None:
+    made = release(head=knowing().without_row().head)
+    subject = opened(made, knowing().data, missing=True)
+    assert subject.classes([FORGET]) == C
+    subject.check([FORGET], AuditConfig())
+    with pytest.raises(InputError, match="labels outside"):
+        opened(made, knowing().data).check([FORGET], AuditConfig())
+
+
+def test_a_reference_with_other_classes_is_refused() -> None:
+    model = opened(release(), None)
+    opened(release(head=knowing().without_row().head), None, missing=True).check_against(model, [FORGET])
+    other = opened(release(head=Head(torch.eye(4))), None)
+    with pytest.raises(InputError) as caught:
+        other.check_against(model, [FORGET])
+    assert str(caught.value) == (
+        "model and reference do not have the same classes\n"
+        "  expected: 6 outputs (5 if the reference has none for the forget class)\n"
+        "  got:      4\n"
+        "  do:       train the reference on the same task, without the forget class"
+    )
+
+
+def test_the_model_itself_is_no_reference_but_its_head_on_other_features_is_one() -> None:
+    model = opened(release(), knowing().data)
+    opened(release(), knowing(seed=2).data).check_against(model, [FORGET])
+    opened(release(head=hidden().head), knowing().data).check_against(model, [FORGET])
+    with pytest.raises(InputError) as caught:
+        opened(release(source="a copy", fingerprint="1"), knowing().data).check_against(model, [FORGET])
+    assert str(caught.value) == (
+        "model and reference are the same model\n"
+        "  expected: a reference that never saw the forget class\n"
+        "  got:      equal weights\n"
+        "  do:       pass a model that was trained without the class"
+    )
+
+
+def test_equal_weights_are_seen_before_features_are_extracted_and_a_head_alone_is_not_judged() -> None:
+    def encoder(batch: Tensor) -> Tensor:
+        return batch
+
+    whole = release(encoder=encoder)
+    for twin in (whole, {"model": {"fingerprint": whole.fingerprint}}):
+        with pytest.raises(InputError, match="model and reference are the same model"):
+            check_distinct(whole, twin)
+        check_distinct(release(), twin)
+        check_distinct(release(encoder=encoder, fingerprint="1"), twin)
+    check_distinct(whole, None)
+
+
+def test_labels_of_an_output_that_is_missing_are_explained_and_others_are_not() -> None:
+    made, data = release(head=knowing().without_row().head), knowing().data
+    hint = "from 0; or pass --missing-row, if the head lost the output of the forgotten class"
+    with pytest.raises(InputError) as caught:
+        opened(made, data).check([FORGET], AuditConfig())
+    assert str(caught.value).endswith(hint)
+    for missing, strays in ((False, relabelled(1)), (True, relabelled(1))):
+        with pytest.raises(InputError, match="labels outside") as plain:
+            opened(made, strays, missing=missing).check([FORGET], AuditConfig())
+        assert str(plain.value).endswith("do:       number the classes as the model does, from 0")
+
+
+def part_of(data: FeatureSet, *lacking: int) -> FeatureSet:
+    kept = torch.tensor([int(label) not in lacking for label in data.labels])
+    return FeatureSet(features=data.features[kept], labels=data.labels[kept])
+
+
+def test_rows_are_not_restored_to_a_head_that_has_them() -> None:
+    whole = opened(release(), knowing().data, missing=True)
+    with pytest.raises(InputError) as caught:
+        whole.check([FORGET], AuditConfig())
+    assert str(caught.value) == (
+        "the head has an output for each of the 6 classes\n"
+        "  expected: 5 outputs, if those of the forget classes are missing\n"
+        "  got:      6 outputs\n"
+        "  do:       leave missing_row (--missing-row) out"
+    )
+
+
+@pytest.mark.parametrize("lacking", [(), (C - 1,), (C - 2, C - 1), (0,)])
+def test_a_head_that_lost_a_row_may_be_measured_without_some_classes(lacking: tuple[int, ...]) -> None:
+    made = release(head=knowing().without_row().head)
+    opened(made, part_of(knowing().data, *lacking), missing=True).check([FORGET], AuditConfig())
+
+
+WORDS = tuple("abcdef")
+
+
+def resolve(
+    forget: Any, made: Release, data: FeatureSet | None, *, missing: bool = False, twin: Any = None
+) -> tuple[int, ...]:
+    parts = {"data": data, "validation data": None, "reference data": None}
+    return resolve_forget(forget, made, twin, parts, missing=missing)
+
+
+@pytest.mark.parametrize("data", [WORDS, None, tuple("012345"), WORDS[:3], ("u", "v", "w", "x", "y", "z")])
+def test_a_class_is_found_where_the_names_do_not_contradict(data: tuple[str, ...] | None) -> None:
+    assert resolve("c", release(class_names=WORDS), named(data)) == (FORGET,)
+    assert resolve(FORGET, release(), named(data)) == (FORGET,)
+
+
+def test_a_release_that_lost_a_row_is_compared_with_the_row_in_its_place() -> None:
+    lost = {"head": knowing().without_row().head}
+    made = release(**lost, class_names=tuple("abdef"))
+    assert resolve("c", made, named(WORDS), missing=True) == (FORGET,)
+    assert resolve(FORGET, release(**lost, class_names=tuple("01234")), named(tuple("012345")), missing=True) == (2,)
+    with pytest.raises(InputError, match="model and data number their classes differently"):
+        resolve(FORGET, made, named(tuple("abcedf")), missing=True)
+    with pytest.raises(
+        InputError, match=r"(?s)'d' to be class 2.*do: +pass missing_row \(--missing-row\), if the head"
+    ):
+        resolve("c", made, named(WORDS))
+
+
+@pytest.mark.parametrize("names", [None, WORDS, tuple("012345")])
+def test_names_show_that_no_row_is_missing(names: tuple[str, ...] | None) -> None:
+    with pytest.raises(InputError, match="the head has an output for each of the 6 classes"):
+        resolve(FORGET, release(class_names=names), named(WORDS), missing=True)
+
+
+def test_the_classes_of_a_reference_are_held_against_model_and_data() -> None:
+    moved, lost = tuple("abcdfe"), knowing().without_row().head
+    for model, data in ((WORDS, None), (None, WORDS), (WORDS, WORDS)):
+        given = release(class_names=model), named(data)
+        assert resolve(FORGET, *given, twin=release(class_names=WORDS)) == (FORGET,)
+        assert resolve(FORGET, *given, twin=release()) == (FORGET,)
+        assert resolve(FORGET, *given, twin=release(head=lost, class_names=tuple("abdef"))) == (FORGET,)
+        for twin in (release(class_names=moved), {"class_names": list(moved)}):
+            with pytest.raises(InputError) as caught:
+                resolve(FORGET, *given, twin=twin)
+            title = "data" if model is None else "model"
+            assert str(caught.value) == (
+                f"{title} and reference number their classes differently\n"
+                f"  expected: 'e' to be class 4, as in the {title}\n"
+                "  got:      class 5\n"
+                f"  do:       pass a reference whose classes stand in the order of the {title}"
+            )
+
+
+@pytest.mark.parametrize("told", [{}, {"model": None}, {"model": []}, {"model": {}}, {"model": {"fingerprint": 7}}])
+def test_an_earlier_audit_that_says_nothing_of_its_model_is_not_the_model(told: dict[str, Any]) -> None:
+    release = load(nn.Sequential(nn.Flatten(), nn.Linear(4, 3)), example=torch.zeros(1, 4))
+    check_distinct(release, told | {"class_names": 5})
+    with pytest.raises(InputError, match="the same model"):
+        check_distinct(release, {"model": {"fingerprint": release.fingerprint}})
+    assert resolve_forget(1, release, told | {"class_names": 5}, {"data": None}, missing=False) == (1,)

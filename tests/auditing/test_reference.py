@@ -1,0 +1,160 @@
+"""An earlier audit of the reference stands in for the reference, if it is the same audit in every respect."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from audit_toys import FORGET, SMALL, compare, hidden, never_seen
+from sfra.auditing.audit import audit
+from sfra.auditing.result import AuditReport
+from sfra.core.errors import InputError
+
+QUICK: dict[str, Any] = {**SMALL, "n": 400, "m": 40, "epochs": 12}
+VOLATILE = ("seconds", "created")
+
+
+def against(reference: object, **settings: Any) -> AuditReport:
+    toy = hidden(bias=-1.0)
+    return audit(toy.head, FORGET, data=toy.data, reference=reference, **{**QUICK, **settings})
+
+
+def content(report: AuditReport) -> dict[str, Any]:
+    kept = {name: value for name, value in report.to_dict().items() if name not in VOLATILE}
+    for row in kept["probes"]:
+        del row["seconds"]
+    return kept
+
+
+@pytest.mark.parametrize("settings", [{}, {"seeds": 2}, {"scale": "sweep"}], ids=["plain", "seeds", "sweep"])
+def test_an_earlier_audit_gives_the_same_report_as_the_reference_itself(settings: dict[str, Any]) -> None:
+    direct = compare(hidden(bias=-1.0), never_seen(), **{**QUICK, **settings})
+    earlier = compare(never_seen(), **{**QUICK, **settings})
+    assert content(against(earlier, **settings)) == content(direct)
+    assert direct.delta_rs is not None
+
+
+def test_an_audit_json_gives_the_same_report(tmp_path: Path) -> None:
+    earlier = compare(never_seen(), **QUICK)
+    assert content(against(str(earlier.save(tmp_path)))) == content(against(earlier))
+
+
+def test_a_release_without_the_row_takes_a_reference_without_the_row() -> None:
+    lost, other = hidden(bias=-1.0).without_row(), never_seen().without_row()
+    earlier = audit(other.head, FORGET, data=other.data, missing_row=True, **QUICK)
+    report = audit(lost.head, FORGET, data=lost.data, reference=earlier, missing_row=True, **QUICK)
+    direct = audit(
+        lost.head, FORGET, data=lost.data, reference=other.head, reference_data=other.data, missing_row=True, **QUICK
+    )
+    assert content(report) == content(direct)
+    with pytest.raises(InputError, match="audited differently: forget row"):
+        audit(lost.head, FORGET, data=lost.data, reference=compare(never_seen(), **QUICK), missing_row=True, **QUICK)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"epochs": 13}, "audited differently: epochs"),
+        ({"m": 50}, "audited differently: m"),
+        ({"seed": 4}, "audited differently: seed"),
+        ({"proposal": "laplace"}, "audited differently: proposal"),
+        ({"scale": "native"}, "audited differently: scale"),
+    ],
+)
+def test_another_audit_is_refused_before_any_work(change: dict[str, Any], message: str) -> None:
+    told: list[str] = []
+    earlier = compare(never_seen(), **QUICK)
+    with pytest.raises(InputError, match=message):
+        against(earlier, progress=lambda stage, done, total: told.append(stage), **change)
+    assert not told
+
+
+def test_other_data_and_other_classes_are_refused() -> None:
+    with pytest.raises(InputError, match="forget classes"):
+        against(compare(never_seen(), forget=1, **QUICK))
+    with pytest.raises(InputError, match="evaluation data"):
+        against(compare(never_seen(samples=30), **QUICK))
+    unmeasured = audit(never_seen().head, FORGET, **QUICK)
+    with pytest.raises(InputError, match="evaluation data"):
+        against(unmeasured)
+
+
+def test_labels_in_another_order_are_other_data() -> None:
+    toy = never_seen()
+    order = torch.randperm(len(toy.data.labels), generator=torch.Generator().manual_seed(0))
+    moved = type(toy.data)(features=toy.data.features[order], labels=toy.data.labels[order])
+    with pytest.raises(InputError, match="evaluation data \\(labels\\)"):
+        against(audit(toy.head, FORGET, data=moved, **QUICK))
+
+
+def test_a_file_that_is_no_audit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text(json.dumps({"schema": "sfra.demo/1"}))
+    with pytest.raises(InputError, match=r"other\.json is not the result of an audit"):
+        against(tmp_path / "other.json")
+    (tmp_path / "broken.json").write_text("{")
+    with pytest.raises(InputError, match=r"broken\.json cannot be read"):
+        against(tmp_path / "broken.json")
+    with pytest.raises(InputError, match=r"gone\.json cannot be read"):
+        against(tmp_path / "gone.json")
+
+
+def spoil(value: Any, *path: str | int) -> Callable[[dict[str, Any]], None]:
+    """Put a value in the place of another."""
+
+    def change(content: dict[str, Any]) -> None:
+        inside: Any = content
+        for step in path[:-1]:
+            inside = inside[step]
+        inside[path[-1]] = value
+
+    return change
+
+
+def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
+    def change(content: dict[str, Any]) -> None:
+        inside: Any = content
+        for step in path[:-1]:
+            inside = inside[step]
+        del inside[path[-1]]
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        drop("results"),
+        drop("model"),
+        drop("results", 0),
+        drop("results", 0, "rs"),
+        drop("settings"),
+        spoil([], "results"),
+        spoil({}, "results"),
+        spoil(None, "model"),
+        spoil(-5, "results", 0, "rs"),
+        spoil(1e308, "results", 0, "rs"),
+        spoil(True, "results", 0, "rs"),
+        spoil("0.5", "results", 0, "forget_after"),
+        spoil(None, "results", 0, "retain_before"),
+        spoil("x", "trajectory"),
+        lambda content: content["results"].append(content["results"][0]),
+    ],
+)
+def test_an_audit_that_was_tampered_with_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
+    given = json.loads(compare(never_seen(), **QUICK).to_json())
+    change(given)
+    (tmp_path / "audit.json").write_text(json.dumps(given))
+    with pytest.raises(InputError, match=r"not what its schema promises|audited differently"):
+        against(tmp_path / "audit.json")
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": NaN}', "\xff"])
+def test_json_that_cannot_be_parsed_is_refused(tmp_path: Path, text: str) -> None:
+    (tmp_path / "audit.json").write_bytes(text.encode("latin-1"))
+    with pytest.raises(InputError, match="cannot be read"):
+        against(tmp_path / "audit.json")

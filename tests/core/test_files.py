@@ -1,0 +1,207 @@
+import gc
+import os
+import pickle
+import stat
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from safetensors.torch import save_file
+
+from sfra.core import files
+from sfra.core.errors import InputError, UnsafeFileError
+from sfra.core.files import read_arrays, write_atomically, write_npz
+
+ARRAYS: dict[str, NDArray[Any]] = {
+    "weight": np.arange(12, dtype=np.float32).reshape(3, 4),
+    "bias": np.ones(3),
+    "count": np.array(7),
+}
+
+
+class Bomb:
+    """Leaves a mark when it is unpickled."""
+
+    def __init__(self, mark: Path) -> None:
+        self.mark = mark
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (os.mkdir, (str(self.mark),))
+
+
+def refusal(path: Path) -> str:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        with pytest.raises(InputError) as problem:
+            read_arrays(path)
+        gc.collect()
+    return str(problem.value)
+
+
+def test_both_formats_give_back_what_was_written(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", **ARRAYS)
+    save_file({name: torch.tensor(value) for name, value in ARRAYS.items()}, tmp_path / "a.safetensors")
+    for name in ("a.npz", "a.safetensors"):
+        found = read_arrays(tmp_path / name)
+        assert set(found) == set(ARRAYS)
+        for key, value in ARRAYS.items():
+            assert torch.equal(found[key], torch.tensor(value))
+            assert found[key].dtype == torch.tensor(value).dtype
+
+
+def test_an_array_file_can_be_read_by_numpy_and_holds_no_pickle(tmp_path: Path) -> None:
+    write_npz(tmp_path / "a.npz", **ARRAYS)
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as archive:
+        assert sorted(archive.files) == sorted(ARRAYS)
+    with pytest.raises(ValueError, match=r"[Oo]bject arrays cannot be saved"):
+        write_npz(tmp_path / "b.npz", weight=np.array([{}], dtype=object))
+    assert [path.name for path in tmp_path.iterdir()] == ["a.npz"]
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
+def test_a_truncated_file_is_refused_with_what_to_do(suffix: str, share: float, tmp_path: Path) -> None:
+    whole = tmp_path / f"whole{suffix}"
+    if suffix == ".npz":
+        write_npz(whole, **ARRAYS)
+    else:
+        save_file({"weight": torch.zeros(30, 40)}, whole)
+    cut = tmp_path / f"cut{suffix}"
+    cut.write_bytes(whole.read_bytes()[: int(share * whole.stat().st_size)])
+    message = refusal(cut)
+    assert message.startswith(f"cut{suffix} cannot be read\n  expected: a complete {suffix} file of plain arrays\n")
+    assert message.endswith("it may be truncated or hold pickled objects: save or download it again")
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+@pytest.mark.parametrize("content", [b"", b"garbage", b"\x93NUMPY", b"PK\x03\x04" + bytes(40), bytes(range(256)) * 9])
+def test_garbage_is_refused(suffix: str, content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / f"x{suffix}"
+    path.write_bytes(content)
+    assert "cannot be read" in refusal(path)
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_an_empty_file_is_called_so(suffix: str, tmp_path: Path) -> None:
+    (tmp_path / f"a{suffix}").touch()
+    with pytest.raises(InputError, match=rf"a\{suffix} cannot be read\n  expected: .*\n  got: +an empty file\n  do: "):
+        read_arrays(tmp_path / f"a{suffix}")
+
+
+def test_a_damaged_byte_inside_a_compressed_archive_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    np.savez_compressed(path, weight=np.random.default_rng(0).standard_normal((40, 40)))
+    content = bytearray(path.read_bytes())
+    for position in (60, 200, 900):
+        content[position] ^= 0xFF
+    path.write_bytes(bytes(content))
+    assert "x.npz cannot be read" in refusal(path)
+
+
+def test_a_header_that_claims_a_giant_array_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "x.npz"
+    header = b"{'descr': '<f4', 'fortran_order': False, 'shape': (4000000000000, 4000), }"
+    header += b" " * (118 - len(header) - 1) + b"\n"
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("weight.npy", b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header)
+    assert "x.npz cannot be read" in refusal(path)
+
+
+def test_a_pickled_array_is_refused_without_the_advice_to_open_it(tmp_path: Path) -> None:
+    np.savez(tmp_path / "x.npz", weight=np.array([Bomb(tmp_path / "mark")], dtype=object), allow_pickle=True)
+    message = refusal(tmp_path / "x.npz")
+    assert "got:      pickled objects, which could run code" in message
+    assert "allow_pickle" not in message
+    assert not (tmp_path / "mark").exists()
+
+
+def test_a_refused_file_is_closed(tmp_path: Path) -> None:
+    (tmp_path / "x.npz").write_bytes(b"PK\x03\x04" + bytes(40))
+    with warnings.catch_warnings(record=True) as seen:
+        warnings.simplefilter("always")
+        with pytest.raises(InputError):
+            read_arrays(tmp_path / "x.npz")
+        gc.collect()
+    assert [str(warning.message) for warning in seen] == []
+
+
+def test_a_pickle_is_refused_and_never_run(tmp_path: Path) -> None:
+    mark = tmp_path / "ran"
+    inside = tmp_path / "inside.npz"
+    np.savez(inside, weight=np.array([Bomb(mark)], dtype=object))
+    plain = tmp_path / "plain.npz"
+    plain.write_bytes(pickle.dumps(Bomb(mark)))
+    for path in (inside, plain):
+        assert f"{path.name} cannot be read" in refusal(path)
+    assert not mark.exists()
+    pickle.loads(plain.read_bytes())
+    assert mark.exists()  # the bomb was live
+
+
+def test_text_in_an_archive_is_left_out(tmp_path: Path) -> None:
+    np.savez(tmp_path / "a.npz", weight=np.zeros(3), note=np.array("made on a Tuesday"))
+    assert set(read_arrays(tmp_path / "a.npz")) == {"weight"}
+
+
+def test_a_missing_file_and_a_foreign_suffix_are_refused(tmp_path: Path) -> None:
+    missing = tmp_path / "none.npz"
+    assert refusal(missing) == f"there is no such file\n  got:      {missing}\n  do:       check the path"
+    assert refusal(tmp_path).startswith("there is no such file")
+    (tmp_path / "model.pt").write_bytes(b"x")
+    assert refusal(tmp_path / "model.pt") == (
+        "this is not a file of arrays\n  expected: a .safetensors or .npz file\n  got:      model.pt"
+    )
+
+
+def test_writing_makes_its_folder_and_replaces_the_old_file(tmp_path: Path) -> None:
+    target = tmp_path / "new" / "folder" / "a.bin"
+    write_atomically(target, b"old")
+    write_atomically(target, b"new")
+    assert target.read_bytes() == b"new"
+    assert list(target.parent.iterdir()) == [target]
+
+
+@pytest.mark.parametrize("problem", [OSError("disk full"), KeyboardInterrupt()])
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(
+    problem: BaseException, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    target = tmp_path / "a.bin"
+    write_atomically(target, b"old")
+
+    def fail(*_: object) -> None:
+        raise problem
+
+    monkeypatch.setattr(os, "replace", fail)
+    with pytest.raises(type(problem)):
+        write_atomically(target, b"new")
+    assert target.read_bytes() == b"old"
+    assert list(tmp_path.iterdir()) == [target]
+
+
+def test_a_write_that_fails_half_way_leaves_nothing_behind(tmp_path: Path) -> None:
+    with pytest.raises(TypeError):
+        write_atomically(tmp_path / "a.bin", "text, not bytes")  # type: ignore[arg-type]
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_written_file_has_the_permissions_of_any_other_new_file(tmp_path: Path) -> None:
+    (tmp_path / "plain").write_bytes(b"x")
+    write_atomically(tmp_path / "ours", b"x")
+    modes = [stat.S_IMODE((tmp_path / name).stat().st_mode) for name in ("plain", "ours")]
+    assert modes[0] == modes[1]
+
+
+def test_a_file_that_would_fill_the_memory_is_not_opened(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savez_compressed(tmp_path / "bomb.npz", weight=np.zeros(2**20, dtype=np.float32))
+    assert (tmp_path / "bomb.npz").stat().st_size < 2**22 / 200
+    assert len(read_arrays(tmp_path / "bomb.npz")["weight"]) == 2**20  # 4 MiB hurt nobody
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**20)
+    with pytest.raises(UnsafeFileError, match=r"would grow to 0\.0 GiB[\s\S]*times as large"):
+        read_arrays(tmp_path / "bomb.npz")
+    np.savez(tmp_path / "plain.npz", weight=np.zeros(2**20, dtype=np.float32))
+    assert len(read_arrays(tmp_path / "plain.npz")["weight"]) == 2**20

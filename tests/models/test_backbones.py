@@ -1,0 +1,197 @@
+"""Every backbone: shape, size, seed; the small ones learn; the transformers ones are ordinary directories."""
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from sklearn.datasets import load_digits
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from sfra.core.errors import InputError
+from sfra.models import backbones
+
+HEAVY = ("vit-b-16", "swin-t")
+LIGHT = tuple(name for name in backbones.names() if name not in HEAVY)
+
+# Sizes as published for ImageNet's 1000 classes, and for the usual CIFAR-10 ResNet-18.
+PUBLISHED = [
+    ("resnet18", 1000, 11_689_512),
+    ("vit-b-16", 1000, 86_567_656),
+    ("swin-t", 1000, 28_288_354),
+    ("resnet18-small", 10, 11_173_962),
+]
+
+
+def logits_of(model: nn.Module, images: Tensor) -> Tensor:
+    with torch.no_grad():
+        output = model.eval()(images)
+    logits = getattr(output, "logits", output)
+    assert isinstance(logits, Tensor)
+    return logits
+
+
+def width_of(model: nn.Module) -> int:
+    *_, last = (module for module in model.modules() if isinstance(module, nn.Linear))
+    return last.in_features
+
+
+def test_the_names_are_those_promised() -> None:
+    expected = {"resnet18", "resnet18-small", "vit-b-16", "swin-t", "small-cnn", "small-mlp"}
+    assert expected <= set(backbones.names())
+
+
+@pytest.mark.parametrize("name", backbones.names())
+def test_every_backbone_answers_its_own_input_shape_and_says_its_width(name: str) -> None:
+    model = backbones.build(name, classes=7, seed=0)
+    logits = logits_of(model, torch.rand(2, *backbones.input_shape(name)))
+    assert logits.shape == (2, 7)
+    assert torch.isfinite(logits).all()
+    assert f"{width_of(model)} features" in backbones.describe(name)
+    assert "\n" not in backbones.describe(name)
+
+
+@pytest.mark.parametrize(("name", "classes", "parameters"), PUBLISHED)
+def test_the_paper_sized_networks_have_the_published_number_of_parameters(
+    name: str, classes: int, parameters: int
+) -> None:
+    model = backbones.build(name, classes=classes, seed=0)
+    assert sum(parameter.numel() for parameter in model.parameters()) == parameters
+
+
+@pytest.mark.parametrize("name", [*LIGHT, "swin-t"])
+def test_equal_seeds_give_equal_weights_and_other_seeds_do_not(name: str) -> None:
+    first, again, other = (backbones.build(name, classes=3, seed=seed).state_dict() for seed in (5, 5, 6))
+    assert all(torch.equal(first[key], again[key]) for key in first)
+    assert any(not torch.equal(first[key], other[key]) for key in first)
+
+
+@pytest.mark.parametrize("name", [*LIGHT, "swin-t"])
+@pytest.mark.parametrize("seed", [None, 3])
+def test_building_leaves_the_global_random_state_alone(name: str, seed: int | None) -> None:
+    before = torch.get_rng_state()
+    backbones.build(name, classes=3, seed=seed)
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_weights_of_a_seed_do_not_depend_on_the_global_random_state() -> None:
+    first = backbones.build("small-mlp", classes=3, seed=1).state_dict()
+    torch.rand(10)
+    again = backbones.build("small-mlp", classes=3, seed=1).state_dict()
+    assert all(torch.equal(first[key], again[key]) for key in first)
+
+
+def test_no_seed_means_a_new_one_each_time() -> None:
+    first, second = (backbones.build("small-mlp", classes=3).state_dict() for _ in range(2))
+    assert any(not torch.equal(first[key], second[key]) for key in first)
+
+
+@pytest.mark.parametrize("side", [32, 64])
+def test_the_small_resnet_keeps_the_full_resolution_in_its_first_stage(side: int) -> None:
+    model = backbones.build("resnet18-small", classes=4, seed=0)
+    shapes: dict[str, torch.Size] = {}
+    for name in ("layer1", "layer4"):
+        layer = model.get_submodule(name)
+        layer.register_forward_hook(lambda _m, _i, out, name=name: shapes.update({name: out.shape}))
+    assert logits_of(model, torch.rand(1, 3, side, side)).shape == (1, 4)
+    assert shapes == {"layer1": (1, 64, side, side), "layer4": (1, 512, side // 8, side // 8)}
+
+
+def test_the_small_resnet_names_and_orders_its_weights_as_torchvision_does() -> None:
+    norm = ("weight", "bias", "running_mean", "running_var", "num_batches_tracked")
+    expected = ["conv1.weight", *(f"bn1.{part}" for part in norm)]
+    for block in (f"layer{stage}.{number}." for stage in (1, 2, 3, 4) for number in (0, 1)):
+        for layer in ("1", "2"):
+            expected += [f"{block}conv{layer}.weight", *(f"{block}bn{layer}.{part}" for part in norm)]
+        if block.endswith(".0.") and block != "layer1.0.":
+            expected += [f"{block}downsample.0.weight", *(f"{block}downsample.1.{part}" for part in norm)]
+    state = backbones.build("resnet18-small", classes=4, seed=0).state_dict()
+    assert list(state) == [*expected, "fc.weight", "fc.bias"]
+
+
+@pytest.fixture
+def one_thread() -> Iterator[None]:
+    """Run tiny batches on one thread: on a busy machine several only wait for each other."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.usefixtures("one_thread")
+@pytest.mark.parametrize("name", ["small-cnn", "small-mlp"])
+def test_the_small_backbones_learn_the_digits(name: str) -> None:
+    data = load_digits()
+    images = torch.from_numpy(data.images).float().unsqueeze(1) / 16
+    labels = torch.from_numpy(data.target).long()
+    train, test = torch.arange(len(labels)) % 4 != 0, torch.arange(len(labels)) % 4 == 0
+    model = backbones.build(name, classes=10, seed=0)
+    before = _accuracy(model, images[test], labels[test])
+    _train(model, images[train], labels[train], epochs=8)
+    assert before < 0.3
+    assert _accuracy(model, images[test], labels[test]) > 0.95
+
+
+def test_a_resnet_directory_comes_back_as_the_same_function(tmp_path: Path) -> None:
+    from transformers import AutoModelForImageClassification
+
+    model = backbones.build("resnet18", classes=5, seed=0)
+    model.save_pretrained(tmp_path)  # type: ignore[operator]
+    again = AutoModelForImageClassification.from_pretrained(tmp_path, local_files_only=True)
+    images = torch.rand(2, *backbones.input_shape("resnet18"))
+    assert torch.equal(logits_of(again, images), logits_of(model, images))
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_the_configuration_of_a_transformer_describes_all_of_its_weights(name: str) -> None:
+    from transformers import AutoConfig, AutoModelForImageClassification
+
+    model = backbones.build(name, classes=5, seed=0)
+    config = model.config.to_dict()  # type: ignore[union-attr, operator]
+    with torch.device("meta"):
+        again = AutoModelForImageClassification.from_config(AutoConfig.for_model(**config))
+    assert type(again) is type(model)
+    shapes = {key: value.shape for key, value in model.state_dict().items()}
+    assert {key: value.shape for key, value in again.state_dict().items()} == shapes
+
+
+def test_an_unknown_name_is_answered_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match=r"there is no backbone 'resnet19'\n.*resnet18, resnet18-small"):
+        backbones.build("resnet19", classes=10)
+    with pytest.raises(InputError, match="there is no backbone"):
+        backbones.input_shape("resnet19")
+
+
+def test_a_classifier_needs_an_output() -> None:
+    with pytest.raises(InputError, match=r"no outputs\n  expected: at least 1 class\n  got:      0"):
+        backbones.build("small-cnn", classes=0)
+
+
+def test_a_name_cannot_be_registered_twice() -> None:
+    with pytest.raises(ValueError, match="two backbones are called 'small-cnn'"):
+        backbones.backbone("small-cnn", "again", shape=(1, 8, 8))(lambda classes: nn.Linear(64, classes))
+    assert "24 thousand" in backbones.describe("small-cnn")
+
+
+def test_listing_the_backbones_does_not_import_transformers() -> None:
+    script = "import sys, sfra.backbones as b; b.names(); print('transformers' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+
+
+def _train(model: nn.Module, images: Tensor, labels: Tensor, *, epochs: int) -> None:
+    generator = torch.Generator().manual_seed(0)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    model.train()
+    for _ in range(epochs):
+        for rows in torch.split(torch.randperm(len(labels), generator=generator), 128):
+            optimizer.zero_grad()
+            cross_entropy(model(images[rows]), labels[rows]).backward()  # type: ignore[no-untyped-call]
+            optimizer.step()
+
+
+def _accuracy(model: nn.Module, images: Tensor, labels: Tensor) -> float:
+    return (logits_of(model, images).argmax(1) == labels).float().mean().item()

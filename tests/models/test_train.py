@@ -1,0 +1,225 @@
+"""Training: the recipe against torch written out, determinism, and what is left untouched."""
+
+from __future__ import annotations
+
+import copy
+import math
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import ClassVar
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sfra.core.errors import InputError
+from sfra.models.forward import computing
+from sfra.models.training.train import Progress, TensorData, Training, logits, seeded, shuffled, train
+from unlearning_toys import assert_weights, moved, net, samples
+
+
+def predictions(model: nn.Module, images: Tensor) -> Tensor:
+    with torch.no_grad():
+        return logits(model, images).argmax(1)
+
+
+def test_training_learns_what_an_untrained_net_does_not_know() -> None:
+    data, test = samples(20), samples(20, seed=1)
+    model = net(norm=True)
+    before = (predictions(model.eval(), test.images) == test.labels).double().mean()
+    after = (
+        (predictions(train(model, data, epochs=15, learning_rate=0.1, batch_size=16), test.images) == test.labels)
+        .double()
+        .mean()
+    )
+    assert before < 0.5
+    assert after > 0.9
+
+
+def test_one_full_batch_run_is_one_cycle_sgd_written_out() -> None:
+    """Full batches leave no order; the rates are the cosine cycle (30 % up from 1/25, down to 1e-4/25)."""
+    data, model, epochs, peak = samples(), net(), 10, 0.2
+    trained = train(model, data, epochs=epochs, learning_rate=peak, batch_size=999, weight_decay=0.01)
+
+    def cosine(start: float, end: float, share: float) -> float:
+        return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
+
+    top = 0.3 * epochs - 1
+    low, lowest = peak / 25, peak / 25e4
+    weights = [w.detach().clone().requires_grad_(True) for w in model.parameters()]
+    names = [name for name, _ in model.named_parameters()]
+    speeds = [torch.zeros_like(w) for w in weights]
+    for t in range(epochs):
+        rate = cosine(low, peak, t / top) if t <= top else cosine(peak, lowest, (t - top) / (epochs - 1 - top))
+        answer = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (data.images,))
+        slopes = torch.autograd.grad(nn.functional.cross_entropy(answer, data.labels), weights)
+        speeds = [0.9 * v + g + 0.01 * w.detach() for v, g, w in zip(speeds, slopes, weights, strict=True)]
+        weights = [(w.detach() - rate * v).requires_grad_(True) for w, v in zip(weights, speeds, strict=True)]
+    assert_weights(trained, {name: w.detach() for name, w in zip(names, weights, strict=True)})
+
+
+def test_equal_seeds_give_equal_weights_and_another_seed_others() -> None:
+    model = net(norm=True, dropout=True)
+    runs = [
+        train(model, samples(), epochs=2, learning_rate=0.1, batch_size=8, seed=seed).state_dict() for seed in (3, 3, 4)
+    ]
+    assert all(torch.equal(runs[0][name], runs[1][name]) for name in runs[0])
+    assert not torch.equal(runs[0]["0.weight"], runs[2]["0.weight"])
+
+
+def test_the_model_the_data_and_the_global_random_state_stay_as_they_were() -> None:
+    model, data = net(norm=True, dropout=True), samples()
+    model.train()
+    model[1].eval()
+    weights, images = copy.deepcopy(model.state_dict()), data.images.clone()
+    state = torch.get_rng_state()
+    trained = train(model, data, epochs=2, learning_rate=0.1)
+    assert all(torch.equal(value, weights[name]) for name, value in model.state_dict().items())
+    assert [module.training for module in model.modules()] == [True, True, False, True, True, True]
+    assert all(weight.grad is None for weight in model.parameters())
+    assert torch.equal(data.images, images)
+    assert torch.equal(torch.get_rng_state(), state)
+    assert not any(module.training for module in trained.modules())
+
+
+def test_a_seeded_block_draws_by_its_seed_whatever_came_before() -> None:
+    torch.rand(3)
+    with seeded(5, torch.device("cpu")) as generator:
+        first = torch.rand(4), torch.rand(4, generator=generator)
+    with seeded(5, torch.device("cpu")) as generator:
+        second = torch.rand(4), torch.rand(4, generator=generator)
+    assert torch.equal(first[0], second[0])
+    assert torch.equal(first[1], second[1])
+
+
+def test_progress_counts_every_epoch_with_its_loss() -> None:
+    seen: list[Progress] = []
+    train(net(), samples(), epochs=3, learning_rate=0.1, progress=seen.append)
+    assert [(done.epoch, done.epochs) for done in seen] == [(1, 3), (2, 3), (3, 3)]
+    assert seen[-1].loss < seen[0].loss
+
+
+@pytest.mark.parametrize(
+    ("count", "size", "sizes"),
+    [(10, 4, [4, 4, 2]), (9, 4, [4, 5]), (8, 4, [4, 4]), (1, 4, [1]), (3, 4, [3]), (3, 1, [1, 1, 1]), (5, 4, [5])],
+)
+def test_batches_hold_every_sample_once_and_never_a_lone_last_one(count: int, size: int, sizes: list[int]) -> None:
+    data = TensorData(torch.arange(count).double().unsqueeze(1), torch.arange(count))
+    batches = list(shuffled(data, size, generator=torch.Generator().manual_seed(0)))
+    assert [len(labels) for _, labels in batches] == sizes
+    assert torch.cat([labels for _, labels in batches]).sort().values.tolist() == list(range(count))
+    assert all(torch.equal(images[:, 0].long(), labels) for images, labels in batches)
+
+
+def test_batches_are_read_together_as_far_as_memory_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Noted(TensorData):
+        reads: ClassVar[list[int]] = []
+
+        def take(self, index: Tensor) -> Tensor:
+            self.reads.append(len(index))
+            return super().take(index)
+
+    data = Noted(torch.arange(20.0).unsqueeze(1), torch.arange(20))
+    monkeypatch.setattr("sfra.core.batches.CHUNK_BYTES", 1)
+    by_one = list(shuffled(data, 3, generator=torch.Generator().manual_seed(0)))
+    assert data.reads == [3, 3, 3, 3, 3, 3, 2]
+    data.reads.clear()
+    monkeypatch.setattr("sfra.core.batches.CHUNK_BYTES", 3 * 3 * 4)
+    together = list(shuffled(data, 3, generator=torch.Generator().manual_seed(0)))
+    assert data.reads == [3, 9, 8]
+    for (a, b), (c, d) in zip(by_one, together, strict=True):
+        assert torch.equal(a, c)
+        assert torch.equal(b, d)
+
+
+def test_half_precision_trains_and_its_logits_are_float32() -> None:
+    data = TensorData(samples(20).images.float(), samples(20).labels)
+    half, full = (
+        train(net().float(), data, epochs=5, learning_rate=0.2, batch_size=16, precision=precision)
+        for precision in ("bfloat16", "float32")
+    )
+    assert 0 < moved(half, full) < 0.1
+    assert next(half.parameters()).dtype == torch.float32
+    with computing(torch.device("cpu"), "bfloat16"):
+        rounded = logits(half, data.images)
+    exact = logits(half, data.images)
+    assert rounded.dtype == torch.float32
+    assert not torch.equal(rounded, exact)
+    torch.testing.assert_close(rounded, exact, rtol=0.1, atol=0.1)
+
+
+def test_a_network_is_compiled_only_if_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[nn.Module] = []
+
+    def compile_(network: nn.Module) -> nn.Module:
+        asked.append(network)
+        return network
+
+    monkeypatch.setattr(torch, "compile", compile_)
+    plain = train(net(), samples(), epochs=1, learning_rate=0.1)
+    assert asked == []
+    compiled = train(net(), samples(), epochs=1, learning_rate=0.1, compile=True)
+    assert len(asked) == 1
+    assert moved(compiled, plain) == 0
+
+
+def test_what_the_data_draw_is_seeded_by_the_run() -> None:
+    @dataclass(eq=False)
+    class Jittered:
+        inner: TensorData
+        generator: torch.Generator
+
+        @property
+        def labels(self) -> Tensor:
+            return self.inner.labels
+
+        def take(self, index: Tensor) -> Tensor:
+            images = self.inner.take(index)
+            return images + torch.randn(images.shape, generator=self.generator, dtype=images.dtype)
+
+    data = Jittered(samples(), torch.Generator().manual_seed(99))
+    first, again = (train(net(), data, epochs=2, learning_rate=0.1) for _ in range(2))
+    assert moved(first, again) == 0
+    assert moved(first, train(net(), data, epochs=2, learning_rate=0.1, seed=1)) > 0
+    assert moved(first, train(net(), samples(), epochs=2, learning_rate=0.1)) > 0
+
+
+def test_every_number_of_samples_trains_to_the_end_of_its_cycle() -> None:
+    for per_class in (1, 2, 3):
+        train(net(norm=True), samples(per_class), epochs=2, learning_rate=0.1, batch_size=7)
+
+
+def test_logits_are_found_in_a_tensor_and_in_an_output_object() -> None:
+    class Wrapped(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.inner = net()
+
+        def forward(self, images: Tensor) -> SimpleNamespace:
+            return SimpleNamespace(logits=self.inner(images))
+
+    images = samples().images
+    assert torch.equal(logits(Wrapped(), images), logits(net(), images))
+    with pytest.raises(InputError, match=r"does not answer with logits\n  expected: a tensor \[n, C\]"):
+        logits(nn.Flatten(0), images)
+
+
+def test_what_cannot_be_trained_is_refused_with_the_reason() -> None:
+    with pytest.raises(InputError, match=r"labels are not class indices\n.*\n  got: +torch.float32 of shape \[2\]"):
+        TensorData(torch.zeros(2, 3), torch.zeros(2))
+    with pytest.raises(InputError, match=r"labels are not class indices"):
+        TensorData(torch.zeros(1, 3), torch.tensor([-1]))
+    with pytest.raises(InputError, match=r"labels are not on the CPU\n  got: +meta\n  do: +pass labels.cpu\(\)"):
+        TensorData(torch.zeros(2, 3), torch.zeros(2, dtype=torch.long, device="meta"))
+    with pytest.raises(InputError, match=r"images and labels disagree\n  expected: 2 labels\n  got: +1"):
+        TensorData(torch.zeros(2, 3), torch.zeros(1, dtype=torch.long))
+    with pytest.raises(InputError, match="nothing to train on"):
+        train(net(), TensorData(torch.zeros(0, 6), torch.zeros(0, dtype=torch.long)), epochs=1, learning_rate=0.1)
+    with pytest.raises(InputError, match=r"epochs is out of range\n  expected: at least 1\n  got: +0"):
+        train(net(), samples(), epochs=0, learning_rate=0.1)
+    with pytest.raises(InputError, match=r"given twice\n  expected: .*\n  got: +epochs, momentum"):
+        train(net(), samples(), training=Training(epochs=1, learning_rate=0.1), epochs=1, momentum=0.5)
+    with pytest.raises(InputError, match="no parameters"):
+        train(nn.Flatten(), samples(), epochs=1, learning_rate=0.1)
+    with pytest.raises(InputError, match=r"training diverged\n(.*\n)+  do: +lower the learning rate"):
+        train(net(), samples(), epochs=20, learning_rate=1e200)

@@ -1,0 +1,190 @@
+"""A training that was stopped goes on, and ends with the very weights of one that was not."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from sfra.core.batches import generators_of
+from sfra.core.errors import InputError
+from sfra.core.threads import one_thread
+from sfra.models.training.train import Progress, TensorData, train
+from sfra.unlearn import View
+from unlearning_toys import moved, net, samples
+
+SETTINGS: dict[str, Any] = {"epochs": 6, "learning_rate": 0.1, "batch_size": 7, "seed": 5}
+
+
+class Noisy(TensorData):
+    """Draws noise for every image from a generator of its own, as augmentation does."""
+
+    generator = torch.Generator()
+
+    def take(self, index: Tensor) -> Tensor:
+        images = super().take(index)
+        return images + 0.1 * torch.randn(images.shape, generator=self.generator, dtype=images.dtype)
+
+
+def noisy() -> Noisy:
+    return Noisy(samples().images, samples().labels)
+
+
+class StopError(Exception):
+    pass
+
+
+def stop_after(epoch: int) -> Any:
+    def stop(done: Progress) -> None:
+        if done.epoch == epoch:
+            raise StopError
+
+    return stop
+
+
+def model() -> nn.Module:
+    return net(norm=True, dropout=True)
+
+
+@pytest.mark.parametrize("epoch", [1, 3, 6])
+def test_a_run_stopped_after_any_epoch_goes_on_to_the_same_bits(tmp_path: Path, epoch: int) -> None:
+    whole = train(model(), noisy(), **SETTINGS).state_dict()
+    file = tmp_path / "run.resume"
+    seen: list[Progress] = []
+    with pytest.raises(StopError):
+        train(model(), noisy(), **SETTINGS, checkpoint=file, checkpoint_seconds=0.0, progress=stop_after(epoch))
+    ended = train(model(), noisy(), **SETTINGS, checkpoint=file, progress=seen.append).state_dict()
+    assert all(torch.equal(ended[name], value) for name, value in whole.items())
+    assert [(done.epoch, done.resumed) for done in seen] == [(k, k <= epoch) for k in range(1, 7)]
+
+
+def test_the_losses_of_the_part_before_the_stop_are_told_again(tmp_path: Path) -> None:
+    first: list[Progress] = []
+    second: list[Progress] = []
+    file = tmp_path / "run.resume"
+    train(model(), noisy(), **SETTINGS, progress=first.append)
+    with pytest.raises(StopError):
+        train(model(), noisy(), **SETTINGS, checkpoint=file, checkpoint_seconds=0.0, progress=stop_after(4))
+    train(model(), noisy(), **SETTINGS, checkpoint=file, progress=second.append)
+    assert [done.loss for done in second] == [done.loss for done in first]
+
+
+def test_a_finished_run_is_kept_and_not_repeated(tmp_path: Path) -> None:
+    file = tmp_path / "run.resume"
+    seen: list[Progress] = []
+    first = train(model(), samples(), **SETTINGS, checkpoint=file)
+    again = train(model(), samples(), **SETTINGS, checkpoint=file, progress=seen.append)
+    assert moved(first, again) == 0
+    assert all(done.resumed for done in seen)
+
+
+def test_between_two_writes_time_must_pass(tmp_path: Path) -> None:
+    file = tmp_path / "run.resume"
+    with pytest.raises(StopError):
+        train(model(), samples(), **SETTINGS, checkpoint=file, checkpoint_seconds=3600.0, progress=stop_after(3))
+    assert not file.exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "part"),
+    [({"learning_rate": 0.2}, "training"), ({"epochs": 7}, "training"), ({"seed": 6}, "seed")],
+)
+def test_other_settings_are_refused(tmp_path: Path, change: dict[str, Any], part: str) -> None:
+    file = tmp_path / "run.resume"
+    train(model(), samples(), **SETTINGS, checkpoint=file)
+    with pytest.raises(
+        InputError, match=rf"belongs to another run\n(.*\n)  got: +another {part} in .*\n  do: .*delete"
+    ):
+        train(model(), samples(), **{**SETTINGS, **change}, checkpoint=file)
+
+
+def test_other_data_and_another_start_are_refused(tmp_path: Path) -> None:
+    file = tmp_path / "run.resume"
+    train(model(), samples(), **SETTINGS, checkpoint=file)
+    brighter = TensorData(samples().images + 1e-6, samples().labels)
+    with pytest.raises(InputError, match="another data in"):
+        train(model(), brighter, **SETTINGS, checkpoint=file)
+    with pytest.raises(InputError, match="another starting model in"):
+        train(net(norm=True, dropout=True, seed=1), samples(), **SETTINGS, checkpoint=file)
+
+
+@pytest.mark.parametrize("content", [b"", b"no such thing"])
+def test_a_file_that_is_no_checkpoint_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "run.resume"
+    file.write_bytes(content)
+    with pytest.raises(InputError, match=r"cannot be read\n(.*\n)+  do: +delete it to start anew"):
+        train(model(), samples(), **SETTINGS, checkpoint=file)
+
+
+@pytest.mark.parametrize("name", ["run", "state", "losses", "model", "momenta", "generators"])
+@pytest.mark.parametrize("value", [None, "text", ["text"], {"fc.weight": torch.zeros(2)}])
+def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, name: str, value: object) -> None:
+    file = tmp_path / "run.resume"
+    train(model(), samples(), **SETTINGS, checkpoint=file)
+    saved = torch.load(file, weights_only=True)
+    (saved if name in saved else saved["state"])[name] = value
+    torch.save(saved, file)
+    with pytest.raises(InputError, match=r"(cannot be read|another run)\n(.*\n)+  do: .*delete"):
+        train(model(), samples(), **SETTINGS, checkpoint=file)
+
+
+def test_a_file_that_would_run_code_is_refused_and_does_not(tmp_path: Path) -> None:
+    class Evil:
+        def __reduce__(self) -> tuple[Any, ...]:
+            return (Path.touch, (tmp_path / "ran",))
+
+    file = tmp_path / "run.resume"
+    torch.save({"format": "sfra.training/1", "run": Evil()}, file)
+    with pytest.raises(InputError, match="cannot be read"):
+        train(model(), samples(), **SETTINGS, checkpoint=file)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_the_generator_of_the_data_is_found_through_views() -> None:
+    data = noisy()
+    view = View.where(data, data.labels != 3)
+    assert generators_of(View.where(view, view.labels != 2)) == [data.generator]
+    assert generators_of(samples()) == []
+
+
+CHILD = """
+import sys, time
+from pathlib import Path
+sys.path.insert(0, sys.argv[2])
+from unlearning_toys import net, samples
+from sfra.models.training.train import train
+
+def slowly(done):
+    print(done.epoch, flush=True)
+    time.sleep(0.2)
+
+train(net(norm=True, dropout=True), samples(), epochs=40, learning_rate=0.1, batch_size=7,
+      checkpoint=Path(sys.argv[1]), checkpoint_seconds=0.0, progress=slowly)
+"""
+
+
+@pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="there is no SIGKILL here")
+def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
+    file = tmp_path / "run.resume"
+    arguments = [sys.executable, "-c", CHILD, str(file), str(Path(__file__).parents[1])]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, env=os.environ | {"OMP_NUM_THREADS": "1"}) as child:
+        assert child.stdout is not None
+        while child.stdout.readline().strip() != b"3":
+            time.sleep(0.01)
+        child.send_signal(signal.SIGKILL)
+    seen: list[Progress] = []
+    settings: dict[str, Any] = {"epochs": 40, "learning_rate": 0.1, "batch_size": 7}
+    with one_thread():  # as in the killed process: sums depend on the number of threads
+        ended = train(model(), samples(), **settings, checkpoint=file, progress=seen.append)
+        whole = train(model(), samples(), **settings).state_dict()
+    resumed = sum(done.resumed for done in seen)
+    assert 3 <= resumed < 40
+    assert all(torch.equal(ended.state_dict()[name], value) for name, value in whole.items())
