@@ -30,11 +30,11 @@ from pathlib import Path
 from reproduction.build import make_document, make_everything
 from reproduction.heads import take_heads
 from reproduction.keep import keep
+from sfra.bench.engine.run import run
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.summary import Progress
 from sfra.bench.plan import Goal, parse_only, plan
 from sfra.bench.protocol import load_protocol
-from sfra.bench.runner import run
-from sfra.bench.store import Store
-from sfra.bench.summary import Progress
 
 PROTOCOLS = (
     "cifar10-resnet18",

@@ -16,9 +16,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.journal import read_journals
-from sfra.bench.store import Store
-from sfra.bench.verify import violations
+from sfra.bench.engine.journal import read_journals
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.verify import violations
 
 TOYS = "import sys; sys.path.insert(0, sys.argv.pop(1)); import bench_toys; bench_toys.main()"
 VOLATILE = ("seconds", "created")

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.cell import Cell
-from sfra.bench.runner import run
-from sfra.bench.store import Store
-from sfra.bench.work import Context, NotFiniteError, work
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.run import run
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.work import Context, NotFiniteError, work
 
 
 @work("number")

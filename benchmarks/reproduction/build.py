@@ -11,9 +11,9 @@ from reproduction.document_beside import BESIDE, beside_tables, refresh_beside
 from reproduction.draw import beside_figures, document_figures, save_figures
 from reproduction.groups import own_goals, shown_together
 from reproduction.stored import KEPT, PUBLISHED, ROOT, VERDICT, Kept, read_kept
-from sfra.bench.packing import unpack
+from sfra.bench.engine.packing import unpack
+from sfra.bench.engine.store import Store
 from sfra.bench.report import make_report
-from sfra.bench.store import Store
 from sfra.bench.tables import write_tables
 from sfra.core.files import write_atomically
 from sfra.report.export import export_bench

@@ -8,9 +8,9 @@ from typing import Any
 
 from reproduction.simple import joined
 from reproduction.stored import Row, count_goals
-from sfra.bench.cell import reachable
+from sfra.bench.engine.cell import reachable
+from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal
-from sfra.bench.store import Store
 from sfra.bench.tables.names import method_name
 
 OF_ITSELF = ("raised", "not-finite", "not-json")

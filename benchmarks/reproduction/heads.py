@@ -8,10 +8,10 @@ from dataclasses import asdict
 from pathlib import Path
 
 from reproduction.groups import PARTS, groups_of, own_goals
-from sfra.bench.cell import Cell, reachable
-from sfra.bench.packing import write_archive
+from sfra.bench.engine.cell import Cell, reachable
+from sfra.bench.engine.packing import write_archive
+from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal
-from sfra.bench.store import Store
 from sfra.core.errors import InputError
 
 

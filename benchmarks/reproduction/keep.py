@@ -24,12 +24,11 @@ from reproduction.keep_heads import write_heads as write_heads
 from reproduction.remade import remade_rows
 from reproduction.selection import selection_rows
 from reproduction.slim import slim_store
-from sfra.bench.cell import reachable
-from sfra.bench.packing import FACTS, pack
+from sfra.bench.engine.cell import reachable
+from sfra.bench.engine.packing import FACTS, pack
+from sfra.bench.engine.store import Record, Store
 from sfra.bench.plan import Goal
-from sfra.bench.records import Record
 from sfra.bench.rows import OF_READING, collect
-from sfra.bench.store import Store
 from sfra.core.files import write_atomically
 
 Row = Mapping[str, Any]

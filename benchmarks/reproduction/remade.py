@@ -12,8 +12,8 @@ from typing import Any
 from reproduction.groups import models_of
 from reproduction.heads import audited_models
 from reproduction.keep_heads import read_heads
+from sfra.bench.engine.store import Record
 from sfra.bench.plan import Goal
-from sfra.bench.records import Record
 
 HISTORY = ("history", "losses", "validation", "epoch")
 """What a record knows of how a model came to be; trainings have losses, unlearning a history."""

@@ -9,9 +9,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
+from sfra.bench.engine.store import Record, Store
 from sfra.bench.plan import Goal
-from sfra.bench.records import Record
-from sfra.bench.store import Store
 from sfra.core.files import write_atomically
 
 DIGITS = {"retain": 5, "forget": 5, "rs": 4}

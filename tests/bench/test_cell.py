@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from sfra.bench.cell import Cell, canonical, check_key, pack, reachable, unpack
-from sfra.bench.work import find_work, modules_of, work
+from sfra.bench.engine.cell import Cell, canonical, check_key, pack, reachable, unpack
+from sfra.bench.engine.work import find_work, modules_of, work
 from sfra.core.errors import InputError
 
 

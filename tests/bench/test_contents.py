@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 
 from sfra.auditing.result import SCHEMA
-from sfra.bench.cell import Cell
-from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.store import Store
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Diagnosed, Protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import Rows
-from sfra.bench.store import Store
+from sfra.bench.tasks.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.core.errors import InputError
 from sfra.report.diagnoses import read_diagnoses, read_maps
 from sfra.report.export import read_trajectories

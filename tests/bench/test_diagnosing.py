@@ -15,13 +15,13 @@ from page_toys import Parsed
 from sfra.attack.grid import Run, relearn_release, settings_of
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
+from sfra.bench.engine.store import Store
 from sfra.bench.grid import run_protocol
-from sfra.bench.measurements import read_features
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import Ablation, Diagnosed, Protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import Rows, collect, join
-from sfra.bench.store import Store
+from sfra.bench.tasks.measurements import read_features
 from sfra.core.head import Head
 from sfra.data import FeatureSet
 

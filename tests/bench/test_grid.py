@@ -11,13 +11,13 @@ import pytest
 import torch
 
 from sfra.auditing.audit import audit
+from sfra.bench.engine.store import Store
 from sfra.bench.grid import protocol_status, retry_failed, run_protocol
-from sfra.bench.measurements import read_features
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import accuracy, collect
-from sfra.bench.store import Store
+from sfra.bench.tasks.measurements import read_features
 from sfra.core.errors import InputError
 from sfra.core.metrics import relearning_score
 from sfra.data import ImageSet, load_data
@@ -179,8 +179,8 @@ def test_a_part_of_a_protocol_is_the_same_cells(store: Path, tmp_path: Path) -> 
 def test_another_data_set_under_the_same_name_is_refused(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sfra.bench import works
-    from sfra.bench.work import Context
+    from sfra.bench.engine.work import Context
+    from sfra.bench.tasks import models as works
 
     goal = next(g for g in plan(PROTOCOL) if g.identity["method"] == "delete" and g.what == "audit")
     cell = goal.cell.needs["test"]

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from bench_kills import contents, torment, toy_command
-from sfra.bench.journal import read_journals
-from sfra.bench.store import Store
-from sfra.bench.verify import violations
+from sfra.bench.engine.journal import read_journals
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.verify import violations
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are watched through /proc")
 

@@ -13,14 +13,14 @@ import pytest
 
 from bench_kills import descendants, toy_command, wait_until_gone
 from bench_toys import make_grid, make_trouble
-from sfra.bench.cell import Cell
-from sfra.bench.executor import ExecutorError
-from sfra.bench.journal import read_journals
-from sfra.bench.local import LocalExecutor, cores
-from sfra.bench.runner import run
-from sfra.bench.store import Failure, Store
-from sfra.bench.summary import Summary
-from sfra.bench.verify import violations
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.executor import ExecutorError
+from sfra.bench.engine.journal import read_journals
+from sfra.bench.engine.local import LocalExecutor, cores
+from sfra.bench.engine.run import run
+from sfra.bench.engine.store import Failure, Store
+from sfra.bench.engine.summary import Summary
+from sfra.bench.engine.verify import violations
 from sfra.core.errors import InputError
 
 TROUBLES = (

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench_toys import number as number
-from sfra.bench import packing
-from sfra.bench.cell import Cell
-from sfra.bench.compute import compute
-from sfra.bench.packing import pack, read_facts, unpack
-from sfra.bench.store import Store
-from sfra.bench.work import Context
+from sfra.bench.engine import packing
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.compute import compute
+from sfra.bench.engine.packing import pack, read_facts, unpack
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.work import Context
 from sfra.core.errors import InputError, UnsafeFileError
 
 ONE = Cell(kind="number", settings={"value": 1})

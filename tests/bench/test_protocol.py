@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from sfra import unlearn
-from sfra.bench.cell import reachable
+from sfra.bench.engine.cell import reachable
 from sfra.bench.extras import Diagnosed
 from sfra.bench.plan import parse_only, plan
 from sfra.bench.protocol import PUBLISHED, Ablation, Protocol, describe_protocol, load_protocol, protocol_names

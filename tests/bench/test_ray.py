@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from bench_toys import make_grid, make_trouble
-from sfra.bench.executor import ExecutorError, Order
-from sfra.bench.ray_executor import RayExecutor
-from sfra.bench.runner import run
-from sfra.bench.store import Store
-from sfra.bench.summary import Summary
-from sfra.bench.verify import violations
+from sfra.bench.engine.executor import ExecutorError, Order
+from sfra.bench.engine.ray_executor import RayExecutor
+from sfra.bench.engine.run import run
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.summary import Summary
+from sfra.bench.engine.verify import violations
 from sfra.core.errors import MissingPackageError
 
 ray = pytest.importorskip("ray")

@@ -8,16 +8,16 @@ from pathlib import Path
 import pytest
 
 from bench_toys import make_grid, make_trouble
-from sfra.bench.cell import Cell
-from sfra.bench.compute import Outcome, compute
-from sfra.bench.executor import Executor, Order
-from sfra.bench.journal import read_journals
-from sfra.bench.locks import Lock
-from sfra.bench.runner import prune, retry, run, status
-from sfra.bench.store import Failure, Store, StoreError
-from sfra.bench.summary import Progress, Summary, estimate
-from sfra.bench.verify import violations
-from sfra.bench.work import Context
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.compute import Outcome, compute
+from sfra.bench.engine.executor import Executor, Order
+from sfra.bench.engine.journal import read_journals
+from sfra.bench.engine.locks import Lock
+from sfra.bench.engine.run import prune, retry, run, status
+from sfra.bench.engine.store import Failure, Store, StoreError
+from sfra.bench.engine.summary import Progress, Summary, estimate
+from sfra.bench.engine.verify import violations
+from sfra.bench.engine.work import Context
 from sfra.core.errors import InputError
 
 

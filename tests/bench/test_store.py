@@ -15,12 +15,12 @@ from typing import Any
 import pytest
 
 from bench_toys import make_trouble
-from sfra.bench.cell import Cell
-from sfra.bench.compute import compute
-from sfra.bench.journal import read_journals, seconds_per_kind
-from sfra.bench.store import Failure, Store, StoreError
-from sfra.bench.verify import violations
-from sfra.bench.work import Context
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.compute import compute
+from sfra.bench.engine.journal import read_journals, seconds_per_kind
+from sfra.bench.engine.store import Failure, Store, StoreError
+from sfra.bench.engine.verify import violations
+from sfra.bench.engine.work import Context
 from sfra.core.errors import InputError, SfraError
 
 ONE = Cell(kind="number", settings={"value": 1})
@@ -168,7 +168,7 @@ def test_only_one_process_computes_and_nobody_prunes_what_is_read(store: Store) 
 
 def test_a_lock_is_free_again_when_its_process_is_killed_although_its_forked_child_lives(store: Store) -> None:
     program = (
-        "import os, sys, time; from sfra.bench.store import Store; lock = Store(sys.argv[1]).lock(sys.argv[2])\n"
+        "import os, sys, time; from sfra.bench.engine.store import Store; lock = Store(sys.argv[1]).lock(sys.argv[2])\n"
         "child = os.fork()\n"
         "os.write(1, b'%d\\n' % child); time.sleep(60)"  # in one piece: both write to this pipe
     )
@@ -315,7 +315,7 @@ def test_broken_promises_are_found(store: Store) -> None:
 
 def test_importing_the_engine_loads_no_heavy_package() -> None:
     program = (
-        "import sys, sfra.bench.runner, sfra.bench.worker, sfra.bench.ray_executor, sfra.bench.verify;"
+        "import sys, sfra.bench.engine.run, sfra.bench.engine.worker, sfra.bench.engine.ray_executor;"
         "print([name for name in ('torch', 'numpy', 'ray', 'pyarrow', 'numba') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)

@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 
 from bench_toys import number as number
-from sfra.bench.cell import Cell
-from sfra.bench.compute import compute
-from sfra.bench.journal import read_journals
-from sfra.bench.layout import FOLDERS
-from sfra.bench.packing import pack, unpack
-from sfra.bench.store import Store, StoreError
-from sfra.bench.work import Context
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.compute import compute
+from sfra.bench.engine.journal import read_journals
+from sfra.bench.engine.layout import FOLDERS
+from sfra.bench.engine.packing import pack, unpack
+from sfra.bench.engine.store import Store, StoreError
+from sfra.bench.engine.work import Context
 
 ONE = Cell(kind="number", settings={"value": 1})
 

@@ -29,10 +29,9 @@ from reproduction.slim import slim_audit
 from reproduction.stored import KEPT, METHOD_LIST, Kept, read_kept
 from reproduction_made import cells, paper_value
 from sfra.auditing.trace import RETAIN_FLOOR
-from sfra.bench.packing import read_facts, unpack
-from sfra.bench.records import Record
+from sfra.bench.engine.packing import read_facts, unpack
+from sfra.bench.engine.store import Record, Store
 from sfra.bench.report import make_report
-from sfra.bench.store import Store
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.report.page_audit import audit_view

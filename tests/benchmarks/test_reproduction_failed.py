@@ -11,11 +11,10 @@ from reproduction.build import COMPARED
 from reproduction.failed import failed_rows, told_failures
 from reproduction.sentences_paper import coverage
 from reproduction.stored import WHAT, Kept
-from sfra.bench.cell import Cell, reachable
+from sfra.bench.engine.cell import Cell, reachable
+from sfra.bench.engine.store import Failure, Store
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import load_protocol
-from sfra.bench.records import Failure
-from sfra.bench.store import Store
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from safetensors.torch import load_file, save_file
 from reproduction.groups import own_goals
 from reproduction.heads import take_heads
 from reproduction.keep import known_records, write_heads
-from sfra.bench.cell import Cell
-from sfra.bench.store import Store
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.store import Store
 from sfra.core.errors import InputError
 
 GROUP = ("cifar10-resnet18", "cifar10-resnet18-published")

@@ -20,11 +20,10 @@ from reproduction.groups import models_of, own_goals
 from reproduction.keep import COLUMNS, keep, known_records
 from reproduction.remade import remade_rows
 from reproduction.stored import KEPT, Kept, Row, read_kept
-from sfra.bench.cell import Cell
-from sfra.bench.packing import read_facts, unpack, write_archive
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.packing import read_facts, unpack, write_archive
+from sfra.bench.engine.store import Record, Store
 from sfra.bench.plan import Goal
-from sfra.bench.records import Record
-from sfra.bench.store import Store
 
 RATED = f"{COMPARED}-published"
 LOSSES = [0.018847640603780746, 0.015423614531755447]

@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 
 from cli_toys import Files, run
+from sfra.bench.engine.work import _WORKS
 from sfra.bench.shapes import KINDS
-from sfra.bench.work import _WORKS
 from sfra.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -371,11 +371,15 @@ def test_the_order_of_classes_does_not_make_other_cells(own: Path, capfd: Captur
 
 
 def test_every_kind_of_cell_may_have_a_limit() -> None:
-    import sfra.bench.diagnosing
-    import sfra.bench.measurements
-    import sfra.bench.works
+    import sfra.bench.tasks.diagnosing
+    import sfra.bench.tasks.measurements
+    import sfra.bench.tasks.models
 
-    homes = (sfra.bench.works.__name__, sfra.bench.measurements.__name__, sfra.bench.diagnosing.__name__)
+    homes = (
+        sfra.bench.tasks.models.__name__,
+        sfra.bench.tasks.measurements.__name__,
+        sfra.bench.tasks.diagnosing.__name__,
+    )
     kinds = {kind for kind, known in _WORKS.items() if known.function.__module__ in homes}
     assert set(KINDS) == kinds
 

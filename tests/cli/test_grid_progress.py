@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from rich.console import Console
 
-from sfra.bench.cell import Cell
-from sfra.bench.summary import Progress, estimate, seen_share
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.summary import Progress, estimate, seen_share
 from sfra.cli import grid_progress
 from sfra.cli.grid_progress import clock, sentence, showing_grid
 

@@ -10,18 +10,18 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from sfra.bench.engine.summary import Summary
     from sfra.bench.extras import Ablation, Diagnosed
     from sfra.bench.grid import protocol_status, retry_failed, run_protocol
     from sfra.bench.protocol import Protocol, load_protocol
     from sfra.bench.report import BenchReport, make_report
-    from sfra.bench.summary import Summary
 
 _HOMES = {
     "Ablation": "sfra.bench.extras",
     "BenchReport": "sfra.bench.report",
     "Diagnosed": "sfra.bench.extras",
     "Protocol": "sfra.bench.protocol",
-    "Summary": "sfra.bench.summary",
+    "Summary": "sfra.bench.engine.summary",
     "load_protocol": "sfra.bench.protocol",
     "make_report": "sfra.bench.report",
     "protocol_status": "sfra.bench.grid",

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from sfra.bench.cell import Cell
-from sfra.bench.store import Store
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.store import Store
 from sfra.core.errors import InputError, SfraError
 
 LARGEST = 1e300

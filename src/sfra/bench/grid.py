@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.cell import reachable
+from sfra.bench.engine.cell import reachable
+from sfra.bench.engine.run import retry, run, status
+from sfra.bench.engine.store import Failure, Store
+from sfra.bench.engine.summary import Progress, Summary
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.ready import check_data, check_devices, check_executor
-from sfra.bench.runner import retry, run, status
-from sfra.bench.store import Failure, Store
-from sfra.bench.summary import Progress, Summary
 from sfra.core.errors import InputError
 from sfra.core.paths import written_out
 

@@ -7,8 +7,7 @@ from dataclasses import asdict, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from sfra.bench import works as works
-from sfra.bench.cell import Cell
+from sfra.bench.engine.cell import Cell
 from sfra.bench.protocol import CONTROLS, Protocol
 from sfra.core.errors import InputError
 

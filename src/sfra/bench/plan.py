@@ -6,15 +6,15 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from sfra.bench import diagnosing as diagnosing
-from sfra.bench import measurements as measurements
-from sfra.bench.cell import Cell
+from sfra.bench.engine.cell import Cell
 from sfra.bench.models import Models
 from sfra.bench.models import forget_name as forget_name
 from sfra.bench.protocol import Protocol
 from sfra.bench.selection import check_only
 from sfra.bench.selection import parse_only as parse_only
 from sfra.bench.shapes import check_controls
+from sfra.bench.tasks import diagnosing as diagnosing
+from sfra.bench.tasks import measurements as measurements
 from sfra.core.errors import InputError
 
 UNBOUND = ("device", "threads")

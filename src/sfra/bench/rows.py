@@ -8,10 +8,10 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from sfra.auditing.result import read_result
-from sfra.bench.cell import reachable
 from sfra.bench.contents import KINDS, origin_of
+from sfra.bench.engine.cell import reachable
+from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal
-from sfra.bench.store import Store
 
 Row = dict[str, Any]
 

@@ -15,8 +15,8 @@ from sfra.cli.output import check_folder, dump, print_json
 from sfra.core.errors import counted
 
 if TYPE_CHECKING:
-    from sfra.bench.store import Failure
-    from sfra.bench.summary import Summary
+    from sfra.bench.engine.store import Failure
+    from sfra.bench.engine.summary import Summary
 
 INCOMPLETE = 1
 """Exit code of a run after which something is missing."""

@@ -45,8 +45,8 @@ def pack(
     if not out.name.endswith(ENDINGS):
         raise InputError("the archive needs another name", expected=f"--out ending in {', '.join(ENDINGS)}", got=out)
     check_folder(out.absolute().parent, out.name)
+    from sfra.bench.engine.packing import pack as write
     from sfra.bench.grid import open_store
-    from sfra.bench.packing import pack as write
     from sfra.bench.plan import plan
     from sfra.bench.protocol import load_protocol
 
@@ -68,9 +68,9 @@ def unpack(file: Archive, store: Store = STORE, json: opt.Json = False, debug: o
     """Put packed results into a store, new or not. What the store holds already stays as it is."""
     if not file.is_file():
         raise InputError("there is no such archive", expected="a file of sfra bench pack", got=file)
+    from sfra.bench.engine.packing import check_archive
+    from sfra.bench.engine.packing import unpack as read
     from sfra.bench.grid import make_store
-    from sfra.bench.packing import check_archive
-    from sfra.bench.packing import unpack as read
 
     check_archive(file)
     new = read(file, make_store(store))

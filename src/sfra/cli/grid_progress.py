@@ -14,7 +14,7 @@ from sfra.cli.command import say
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
-    from sfra.bench.summary import Progress
+    from sfra.bench.engine.summary import Progress
 
 EVERY = 5.0
 """Seconds between two lines of a log."""

@@ -10,10 +10,10 @@ from functools import partial
 from typing import Any
 
 from sfra.bench.contents import BAR, PAIR, POINT, Origin, origin_of
-from sfra.bench.diagnosing import DIAGNOSTICS, GEOMETRY
+from sfra.bench.engine.store import Store
 from sfra.bench.rows import Rows
-from sfra.bench.store import Store
 from sfra.bench.tables.names import forget_name, forget_of, method_name
+from sfra.bench.tasks.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.report.classes import names_of, set_name
 from sfra.report.figures_geometry import embedding_figure
 from sfra.report.figures_margin import alpha_figure, alpha_rows, margin_figure, margin_rows

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sfra.auditing.result import read_result
+from sfra.bench.engine.store import Store
 from sfra.bench.grid import open_store
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.rows import Rows, collect, join
-from sfra.bench.store import Store
 from sfra.bench.tables.names import place
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically

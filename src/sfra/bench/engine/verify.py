@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sfra.bench.journal import read_journals
-from sfra.bench.store import Store
+from sfra.bench.engine.journal import read_journals
+from sfra.bench.engine.store import Store
 
 
 def violations(store: Store) -> list[str]:

@@ -6,16 +6,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from sfra.bench.cell import Cell, reachable
-from sfra.bench.demand import LEFT, Demand
-from sfra.bench.executor import Executor
-from sfra.bench.folders import disk_errors
-from sfra.bench.journal import read_journals, seconds_per_kind
-from sfra.bench.local import LocalExecutor
-from sfra.bench.loop import Loop, Seconds
-from sfra.bench.store import Failure, Store
-from sfra.bench.summary import Progress, Summary, estimate, summarise
-from sfra.bench.work import modules_of
+from sfra.bench.engine.cell import Cell, reachable
+from sfra.bench.engine.demand import LEFT, Demand
+from sfra.bench.engine.executor import Executor
+from sfra.bench.engine.folders import disk_errors
+from sfra.bench.engine.journal import read_journals, seconds_per_kind
+from sfra.bench.engine.local import LocalExecutor
+from sfra.bench.engine.loop import Loop, Seconds
+from sfra.bench.engine.store import Failure, Store
+from sfra.bench.engine.summary import Progress, Summary, estimate, summarise
+from sfra.bench.engine.work import modules_of
 from sfra.core.errors import InputError
 
 
@@ -106,7 +106,7 @@ def _open(name: str | Callable[..., Executor], store: Store, **settings: Any) ->
     if name == "local":
         return LocalExecutor(store, **settings)
     if name == "ray":
-        from sfra.bench.ray_executor import RayExecutor
+        from sfra.bench.engine.ray_executor import RayExecutor
 
         return RayExecutor(store, **settings)
     raise InputError("there is no such executor", expected="local or ray", got=name)

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.locks import StoreError
+from sfra.bench.engine.locks import StoreError
 from sfra.core.json_text import parse_json
 
 _NOT_OURS = {

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from sfra.bench.folders import read_json, write_json
-from sfra.bench.locks import StoreError, leads_elsewhere
+from sfra.bench.engine.folders import read_json, write_json
+from sfra.bench.engine.locks import StoreError, leads_elsewhere
 
 LAYOUT = 1
 """Version of the layout, which ``store.json`` tells."""

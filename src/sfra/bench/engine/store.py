@@ -20,12 +20,12 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.cell import Cell, check_key
-from sfra.bench.folders import disk_errors, force_out, remove, sizes, write_json
-from sfra.bench.journal import Journal
-from sfra.bench.layout import check_layout, make_layout
-from sfra.bench.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
-from sfra.bench.records import Failure, Record, parse_cell, parse_failure
+from sfra.bench.engine.cell import Cell, check_key
+from sfra.bench.engine.folders import disk_errors, force_out, remove, sizes, write_json
+from sfra.bench.engine.journal import Journal
+from sfra.bench.engine.layout import check_layout, make_layout
+from sfra.bench.engine.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
+from sfra.bench.engine.records import Failure, Record, parse_cell, parse_failure
 from sfra.core.errors import InputError
 from sfra.core.paths import written_out
 

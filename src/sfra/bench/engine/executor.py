@@ -6,8 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from sfra.bench.cell import Cell
-from sfra.bench.compute import Outcome
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.compute import Outcome
 from sfra.core.errors import SfraError
 
 Steps = Callable[[str, int, int, str], None]

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from sfra.bench.cell import Cell, pack, unpack
-from sfra.bench.compute import Outcome, compute
-from sfra.bench.executor import ExecutorError, Order, Steps
-from sfra.bench.store import Store
-from sfra.bench.work import Context, load_works
+from sfra.bench.engine.cell import Cell, pack, unpack
+from sfra.bench.engine.compute import Outcome, compute
+from sfra.bench.engine.executor import ExecutorError, Order, Steps
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.work import Context, load_works
 from sfra.core.errors import MissingPackageError
 
 OBJECT_STORE = 100 * 2**20
@@ -207,7 +207,7 @@ def _portable() -> Callable[..., dict[str, Any]]:
         import sys
 
         sys.path += [path for path in paths if path not in sys.path]
-        from sfra.bench.ray_executor import attempt
+        from sfra.bench.engine.ray_executor import attempt
 
         return attempt(*arguments)
 

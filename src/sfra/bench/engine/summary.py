@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import median
 
-from sfra.bench.cell import Cell
-from sfra.bench.demand import BLOCKED, DONE, FAILED, LEFT, Demand
-from sfra.bench.store import Failure
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.demand import BLOCKED, DONE, FAILED, LEFT, Demand
+from sfra.bench.engine.store import Failure
 
 
 @dataclass(frozen=True, kw_only=True)

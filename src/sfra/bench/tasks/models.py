@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.bench.cell import Cell
-from sfra.bench.work import Context, work
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.work import Context, work
 from sfra.core.errors import InputError
 
 if TYPE_CHECKING:

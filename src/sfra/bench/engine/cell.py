@@ -10,7 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfra.bench.work import KIND, find_work
+from sfra.bench.engine.work import KIND, find_work
 from sfra.core.errors import InputError
 
 KEY = re.compile(r"[0-9a-f]{64}")

@@ -15,12 +15,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from sfra.bench.cell import unpack
-from sfra.bench.compute import compute
-from sfra.bench.store import Store
-from sfra.bench.work import Context, load_works
+from sfra.bench.engine.cell import unpack
+from sfra.bench.engine.compute import compute
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.work import Context, load_works
 
-PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from sfra.bench.worker import main; main()"
+PROGRAM = "import sys; sys.path[:] = sys.argv[3:]; from sfra.bench.engine.worker import main; main()"
 
 
 def main() -> None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.folders import read_json
+from sfra.bench.engine.folders import read_json
 
 
 @dataclass(frozen=True, kw_only=True)

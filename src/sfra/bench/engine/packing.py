@@ -22,10 +22,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.cell import Cell, key_of, reachable
-from sfra.bench.folders import disk_errors, remove
-from sfra.bench.records import Record, parse_cell
-from sfra.bench.store import Store
+from sfra.bench.engine.cell import Cell, key_of, reachable
+from sfra.bench.engine.folders import disk_errors, remove
+from sfra.bench.engine.records import Record, parse_cell
+from sfra.bench.engine.store import Store
 from sfra.core.errors import InputError, SfraError, UnsafeFileError
 from sfra.core.files import write_atomically
 

@@ -7,10 +7,10 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.bench.cell import Cell
-from sfra.bench.records import parse_cell
-from sfra.bench.work import Context, work
-from sfra.bench.works import FEATURES, HEAD, tell_stage
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.records import parse_cell
+from sfra.bench.engine.work import Context, work
+from sfra.bench.tasks.models import FEATURES, HEAD, tell_stage
 
 if TYPE_CHECKING:
     from sfra.core.head import Head

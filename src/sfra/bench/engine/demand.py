@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from graphlib import TopologicalSorter
 
-from sfra.bench.cell import Cell
-from sfra.bench.store import Store
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.store import Store
 
 DONE, FAILED, BLOCKED, LEFT, UNWANTED = "done", "failed", "blocked", "to do", "unwanted"
 

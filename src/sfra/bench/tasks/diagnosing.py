@@ -8,9 +8,9 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.bench.cell import Cell
-from sfra.bench.measurements import read_features, without_rows
-from sfra.bench.work import Context, work
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.work import Context, work
+from sfra.bench.tasks.measurements import read_features, without_rows
 
 if TYPE_CHECKING:
     from sfra.attack.grid import Setting

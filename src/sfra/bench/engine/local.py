@@ -13,11 +13,11 @@ import time
 from collections.abc import Sequence
 from typing import IO, Any
 
-from sfra.bench.cell import pack
-from sfra.bench.compute import Outcome
-from sfra.bench.executor import ExecutorError, Order, Steps
-from sfra.bench.store import Store
-from sfra.bench.worker import arguments
+from sfra.bench.engine.cell import pack
+from sfra.bench.engine.compute import Outcome
+from sfra.bench.engine.executor import ExecutorError, Order, Steps
+from sfra.bench.engine.store import Store
+from sfra.bench.engine.worker import arguments
 from sfra.core.errors import InputError
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS")

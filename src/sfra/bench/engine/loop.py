@@ -7,14 +7,14 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 
-from sfra.bench.cell import Cell
-from sfra.bench.compute import Outcome, output_of, tail
-from sfra.bench.demand import FAILED, Demand
-from sfra.bench.executor import Executor, Order
-from sfra.bench.journal import HOST, read_journals, seconds_per_kind
-from sfra.bench.locks import Lock
-from sfra.bench.store import Failure, StoreError
-from sfra.bench.summary import Progress, estimate, seen_share
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.compute import Outcome, output_of, tail
+from sfra.bench.engine.demand import FAILED, Demand
+from sfra.bench.engine.executor import Executor, Order
+from sfra.bench.engine.journal import HOST, read_journals, seconds_per_kind
+from sfra.bench.engine.locks import Lock
+from sfra.bench.engine.store import Failure, StoreError
+from sfra.bench.engine.summary import Progress, estimate, seen_share
 
 Seconds = float | int
 ATTEMPTS = 3

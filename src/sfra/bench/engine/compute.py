@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any
 
 from sfra._version import __version__
-from sfra.bench.cell import Cell, canonical
-from sfra.bench.folders import disk_trouble, remove
-from sfra.bench.journal import HOST
-from sfra.bench.store import Failure, Store
-from sfra.bench.work import Context, find_work
+from sfra.bench.engine.cell import Cell, canonical
+from sfra.bench.engine.folders import disk_trouble, remove
+from sfra.bench.engine.journal import HOST
+from sfra.bench.engine.store import Failure, Store
+from sfra.bench.engine.work import Context, find_work
 from sfra.core.errors import InputError, NotFiniteError, SfraError
 
 TAIL = 4000
