@@ -24,7 +24,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 
-from bench_kills import Command, torment, toy_command
+from builders.kills import Command, torment, toy_command
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

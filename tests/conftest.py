@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from instrument import install
-from made_once import made_once
+from builders.instrument import install
+from builders.once import made_once
 
 install("sfra")
 if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:  # they share the cores
@@ -18,7 +18,7 @@ if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:  # 
 @pytest.fixture(scope="session")
 def demo_made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The demonstration and its models; it takes a minute."""
-    from demo_made import make_demo
+    from builders.demo import make_demo
 
     return made_once(tmp_path_factory, "demo", make_demo)
 

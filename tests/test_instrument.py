@@ -10,7 +10,7 @@ import torch
 from jaxtyping import Float, TypeCheckError
 from torch import Tensor
 
-from instrument import has_axes
+from builders.instrument import has_axes
 from sfra.attack.probes import assign
 from sfra.attack.probes.region import win_region
 from sfra.bench.tables import names

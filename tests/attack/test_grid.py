@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import sfra.attack.grid as runs_module
-from audit_toys import FORGET, hidden, knowing
+from builders.audits import FORGET, hidden, knowing
 from sfra.attack.grid import Run, Setting, relearn_release, settings_of
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn, relearn_many

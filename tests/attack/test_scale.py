@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from audit_toys import FORGET, KEPT, ROWS, D, knowing
+from builders.audits import FORGET, KEPT, ROWS, D, knowing
 from sfra.attack.scale import KAPPA, SWEEP, Placed, place, scale_curve
 from sfra.core.errors import InputError
 from sfra.core.head import Head

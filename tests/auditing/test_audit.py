@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import torch
 
-from audit_toys import FORGET, SMALL, C, Toy, compare, hidden, knowing, never_seen
+from builders.audits import FORGET, SMALL, C, Toy, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.result import AuditReport
 from sfra.data import FeatureSet

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import torch
 
-from audit_toys import FORGET, compare, hidden, never_seen
+from builders.audits import FORGET, compare, hidden, never_seen
 from sfra.core.head import Head
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}

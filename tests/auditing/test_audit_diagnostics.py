@@ -9,7 +9,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from audit_toys import FORGET, compare, hidden, never_seen
+from builders.audits import FORGET, compare, hidden, never_seen
 from sfra.auditing.audit import audit
 
 QUICK: dict[str, Any] = {"n": 400, "m": 40, "epochs": 12, "threads": 1}

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from audit_toys import FORGET, MEANS, compare, hidden, never_seen
+from builders.audits import FORGET, MEANS, compare, hidden, never_seen
 from sfra.auditing.result import AuditReport
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from audit_toys import FORGET, C, D, Toy, compare, hidden, knowing, never_seen
+from builders.audits import FORGET, C, D, Toy, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
 from sfra.core.errors import InputError

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import spectral_norm, weight_norm
 
-from audit_toys import BIAS, FORGET, MEANS, ROWS, C, D, Toy, compare, hidden, knowing, never_seen
+from builders.audits import BIAS, FORGET, MEANS, ROWS, C, D, Toy, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.conclude import normalises
 from sfra.auditing.findings import CODES

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from audit_toys import FORGET, C, D, hidden, knowing
+from builders.audits import FORGET, C, D, hidden, knowing
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.inputs import (
     Subject,

@@ -8,7 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_toys import FORGET, hidden
+from builders.audits import FORGET, hidden
 from sfra.attack.grid import Run, Setting, relearn_release
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import sample_probes

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 
-from audit_toys import FORGET, SMALL, compare, hidden, never_seen
+from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.result import AuditReport
 from sfra.core.errors import InputError

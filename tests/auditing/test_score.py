@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from audit_toys import FORGET, SMALL, C, compare, hidden, knowing, never_seen
+from builders.audits import FORGET, SMALL, C, compare, hidden, knowing, never_seen
 from sfra.attack.grid import Setting
 from sfra.attack.scale import KAPPA, SWEEP
 from sfra.auditing.measure import Outcome

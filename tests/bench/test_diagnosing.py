@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from page_toys import Parsed
+from builders.pages import Parsed
 from sfra.attack.grid import Run, relearn_release, settings_of
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig

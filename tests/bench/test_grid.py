@@ -194,9 +194,9 @@ def test_another_data_set_under_the_same_name_is_refused(
 @pytest.mark.parametrize(
     ("method", "reason", "message"),
     [
-        ("bench_methods:Raises", "raised", "it went wrong"),
-        ("bench_methods:Poisoned", "not-finite", "not finite"),
-        ("bench_methods:Endless", "time-limit", "took longer"),
+        ("builders.bad_methods:Raises", "raised", "it went wrong"),
+        ("builders.bad_methods:Poisoned", "not-finite", "not finite"),
+        ("builders.bad_methods:Endless", "time-limit", "took longer"),
     ],
 )
 def test_a_method_that_misbehaves_is_reported_and_the_rest_goes_on(

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_kills import contents, torment, toy_command
+from builders.kills import contents, torment, toy_command
 from sfra.bench.engine.journal import read_journals
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.verify import violations

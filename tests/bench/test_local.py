@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from bench_kills import descendants, toy_command, wait_until_gone
-from bench_toys import make_grid, make_trouble
+from builders.bench import make_grid, make_trouble
+from builders.kills import descendants, toy_command, wait_until_gone
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.executor import ExecutorError
 from sfra.bench.engine.journal import read_journals
@@ -83,7 +83,7 @@ def test_a_failure_says_why_and_keeps_what_was_printed(
 
 
 def test_a_traceback_names_the_place(troubled: tuple[Store, Summary]) -> None:
-    assert "bench_toys.py" in failure_of(troubled, "raise").traceback
+    assert "builders/bench.py" in failure_of(troubled, "raise").traceback
     assert "_segfault" in failure_of(troubled, "segfault").output, "the stack of a segmentation fault is kept too"
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_toys import number as number
+from builders.bench import number as number
 from sfra.bench.engine import packing
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.compute import compute

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_toys import make_grid, make_trouble
+from builders.bench import make_grid, make_trouble
 from sfra.bench.engine.executor import ExecutorError, Order
 from sfra.bench.engine.ray_executor import RayExecutor
 from sfra.bench.engine.run import run
@@ -23,7 +23,7 @@ ray = pytest.importorskip("ray")
 @pytest.fixture(scope="module")
 def started(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RayExecutor]:
     """Start Ray once; runs that find it started use it and leave it."""
-    executor = RayExecutor(Store(tmp_path_factory.mktemp("first")), modules=["bench_toys"], workers=2)
+    executor = RayExecutor(Store(tmp_path_factory.mktemp("first")), modules=["builders.bench"], workers=2)
     yield executor
     executor.close()
     assert not ray.is_initialized()

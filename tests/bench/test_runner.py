@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_toys import make_grid, make_trouble
+from builders.bench import make_grid, make_trouble
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.compute import Outcome, compute
 from sfra.bench.engine.executor import Executor, Order

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from bench_toys import make_trouble
+from builders.bench import make_trouble
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.compute import compute
 from sfra.bench.engine.journal import read_journals, seconds_per_kind

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench_toys import number as number
+from builders.bench import number as number
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.compute import compute
 from sfra.bench.engine.journal import read_journals

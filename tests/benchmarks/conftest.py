@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from builders.reproduction import own_world
+from builders.second_group import second_group
 from reproduction.build import COMPARED
 from reproduction.stored import Kept, read_kept
-from reproduction_made import own_world
-from second_toys import second_group
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,8 @@ import pytest
 from safetensors.torch import load_file
 from scipy import stats
 
-from page_toys import true_audit
+from builders.pages import true_audit
+from builders.reproduction import cells, paper_value
 from reproduction.agreement import agree, leave_one_out, pearson, ranks, shift_correlation, spearman
 from reproduction.build import COMPARED, DOCUMENT, FIGURES
 from reproduction.claims import list_claims, paper_numbers
@@ -27,7 +28,6 @@ from reproduction.keep import COLUMNS, busy, keep, rows_of, to_csv
 from reproduction.selection import best_epoch, parts
 from reproduction.slim import slim_audit
 from reproduction.stored import KEPT, METHOD_LIST, Kept, read_kept
-from reproduction_made import cells, paper_value
 from sfra.auditing.trace import RETAIN_FLOOR
 from sfra.bench.engine.packing import read_facts, unpack
 from sfra.bench.engine.store import Record, Store

@@ -10,12 +10,12 @@ from statistics import fmean
 import pytest
 from scipy import stats
 
+from builders.reproduction import ABLATIONS, TEN, cells, paper_file, varied, with_rows
 from reproduction.ablations import PROPOSALS, ROWS, SCORES, SIZES, SUPPORT, compare, levels, paper_proposals, shared
 from reproduction.build import COMPARED
 from reproduction.document import SENTENCES, TABLES, refresh
 from reproduction.draw import size_rows
 from reproduction.stored import METHOD_LIST, VERDICT, Kept, Row, read_kept
-from reproduction_made import ABLATIONS, TEN, cells, paper_file, varied, with_rows
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.tables.names import METHODS

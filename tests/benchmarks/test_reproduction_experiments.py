@@ -8,21 +8,7 @@ from statistics import fmean
 import pytest
 from scipy import stats
 
-from reproduction.build import COMPARED
-from reproduction.document import SENTENCES, TABLES, refresh
-from reproduction.experiments import (
-    FULL,
-    OWN,
-    RATES,
-    STEPS,
-    STEPS_TAKEN,
-    change,
-    same_models,
-    there,
-    values,
-)
-from reproduction.stored import METHOD_LIST, Kept
-from reproduction_made import (
+from builders.reproduction import (
     LONG,
     RATED,
     RATED_METHODS,
@@ -37,6 +23,20 @@ from reproduction_made import (
     rated,
     stepped,
 )
+from reproduction.build import COMPARED
+from reproduction.document import SENTENCES, TABLES, refresh
+from reproduction.experiments import (
+    FULL,
+    OWN,
+    RATES,
+    STEPS,
+    STEPS_TAKEN,
+    change,
+    same_models,
+    there,
+    values,
+)
+from reproduction.stored import METHOD_LIST, Kept
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.tables.names import METHODS

@@ -9,12 +9,12 @@ from statistics import fmean
 
 import pytest
 
+from builders.reproduction import ABLATIONS, TEN
 from reproduction.ablations import PROPOSALS, SCORES
 from reproduction.build import COMPARED
 from reproduction.document import SENTENCES, TABLES
 from reproduction.masked import FACTORS, controls_of
 from reproduction.stored import KEPT, Kept, Row, read_kept
-from reproduction_made import ABLATIONS, TEN
 
 NATIVE, VERDICT = ("native", "worst-case"), ("canonical", "source-free")
 

@@ -14,13 +14,13 @@ import pytest
 import torch
 from safetensors.torch import load_file, save
 
+from builders.second_group import GROUP, TEMPLATE, blocks, part
 from reproduction import keep_heads
 from reproduction.claims import our_numbers, paper_numbers, told
 from reproduction.document_beside import refresh_beside, sentences_of, tables_of
 from reproduction.draw import beside_figures
 from reproduction.stored import PUBLISHED, Kept, Row
 from reproduction.tables_beside import single_claims
-from second_toys import GROUP, TEMPLATE, blocks, part
 from sfra.bench.protocol import load_protocol
 from sfra.models import recipes
 

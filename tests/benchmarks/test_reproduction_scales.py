@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from builders.reproduction import LONG, RATED, STEPPED, THREE, cells, paper_mean, paper_value
 from reproduction.build import COMPARED
 from reproduction.experiments import FULL, OWN, RATES, STEPS, trained_otherwise
 from reproduction.scales import at_every_scale, kappa_at, mean_models, retrained_models, rs_at, swept_worlds
 from reproduction.sentences_scales import agreement_scales, norm
 from reproduction.stored import Kept
 from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table, other_norms_table
-from reproduction_made import LONG, RATED, STEPPED, THREE, cells, paper_mean, paper_value
 from sfra.attack.scale import KAPPA
 
 RISING = {1.0: 0.1, 2.0: 0.3, 4.0: 0.7}

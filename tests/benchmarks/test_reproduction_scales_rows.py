@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from builders.reproduction import LONG, RATED, STEPPED, THREE, cells, paper_value
 from reproduction.build import COMPARED
 from reproduction.document import SENTENCES
 from reproduction.sentences_scales import agreement_scales, norm
 from reproduction.stored import KEPT, Kept, read_kept
 from reproduction.tables_scales import agreement_scales_table, full_scales_table, norm_table, other_norms_table
-from reproduction_made import LONG, RATED, STEPPED, THREE, cells, paper_value
 from sfra.attack.scale import KAPPA
 from sfra.bench.tables.names import METHODS
 

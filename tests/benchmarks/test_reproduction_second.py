@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from scipy import stats
 
+from builders.second_group import BLOCK, GROUP, TEMPLATE, audits, blocks, mean_rs, minus
 from reproduction import build
 from reproduction.beside import paper_side, side_of
 from reproduction.build import COMPARED, DOCS, further_groups, make_document
@@ -24,7 +25,6 @@ from reproduction.simple import listed
 from reproduction.stored import KEPT, METHOD_LIST, PUBLISHED, VERDICT, Kept, read_kept
 from reproduction.tables_audit import control_table
 from reproduction.tables_models import unlearned_table
-from second_toys import BLOCK, GROUP, TEMPLATE, audits, blocks, mean_rs, minus
 from sfra.auditing.trace import RETAIN_FLOOR
 from sfra.bench.protocol import load_protocol
 from sfra.bench.tables.names import method_name

@@ -10,16 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 
+from builders.reproduction import cells
+from builders.second_group import GROUP, TEMPLATE, blocks
+from builders.sweep import BASE, FLOOR, KAPPAS, SCALES, SHIFT, covered, empty, grid, reading, sweep_of, with_sweep
 from reproduction.document_beside import refresh_beside, sentences_of, tables_of
 from reproduction.draw import beside_figures, description, document_figures
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row, read_kept
 from reproduction.sweeps import gaps, mean_gap, quiet_scales, read_sweep
-from reproduction_made import cells
-from second_toys import GROUP, TEMPLATE, blocks
 from sfra.attack.scale import KAPPA
 from sfra.bench.plan import plan
 from sfra.bench.protocol import load_protocol
-from sweep_toys import BASE, FLOOR, KAPPAS, SCALES, SHIFT, covered, empty, grid, reading, sweep_of, with_sweep
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,25 @@ from collections.abc import Callable, Sequence
 
 import pytest
 
+from builders.reproduction import cells
+from builders.second_group import GROUP
+from builders.sweep import (
+    BASE,
+    KAPPAS,
+    LOST,
+    SCALES,
+    SHIFT,
+    empty,
+    flat_sweep,
+    grid,
+    judged,
+    reading,
+    sweep_of,
+    with_sweep,
+)
 from reproduction.document_beside import sentences_of, tables_of
 from reproduction.stored import KEPT, Kept, Row, read_kept
 from reproduction.sweeps import broken_from, outcomes
-from reproduction_made import cells
-from second_toys import GROUP
-from sweep_toys import BASE, KAPPAS, LOST, SCALES, SHIFT, empty, flat_sweep, grid, judged, reading, sweep_of, with_sweep
 
 
 @pytest.fixture(scope="module")

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 
+from builders.second_group import audits, minus, part
 from reproduction.beside import alarm, common_gap, floors
 from reproduction.claims import list_claims, our_numbers, told
 from reproduction.document import SENTENCES, TABLES
 from reproduction.document_beside import sentences_of, tables_of
 from reproduction.sentences_checks import below_last, most_added
 from reproduction.stored import METHOD_LIST, PUBLISHED, VERDICT, Kept, Row
-from second_toys import audits, minus, part
 from sfra.bench.tables.names import method_name
 
 

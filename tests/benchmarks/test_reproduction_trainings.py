@@ -8,13 +8,7 @@ from statistics import fmean
 import pytest
 from scipy import stats
 
-from reproduction.build import COMPARED
-from reproduction.claims import list_claims
-from reproduction.document import SENTENCES, TABLES
-from reproduction.experiments import FULL, STEPS, World, native_kappa, trained_otherwise
-from reproduction.simple import trainings
-from reproduction.stored import METHOD_LIST, Kept, read_kept
-from reproduction_made import (
+from builders.reproduction import (
     LONG,
     RATED,
     STEPPED,
@@ -28,6 +22,12 @@ from reproduction_made import (
     rated,
     stepped,
 )
+from reproduction.build import COMPARED
+from reproduction.claims import list_claims
+from reproduction.document import SENTENCES, TABLES
+from reproduction.experiments import FULL, STEPS, World, native_kappa, trained_otherwise
+from reproduction.simple import trainings
+from reproduction.stored import METHOD_LIST, Kept, read_kept
 from sfra.attack.scale import KAPPA
 from sfra.bench.protocol import load_protocol
 from sfra.models import recipes

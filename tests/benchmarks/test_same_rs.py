@@ -9,7 +9,7 @@ import pytest
 import torch
 from scipy import stats
 
-from reference import reference_probes
+from builders.algorithm import reference_probes
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn
 from sfra.attack.scale import place

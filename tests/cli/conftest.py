@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_toys import Files
+from builders.cli import Files
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 import sfra
-from cli_toys import SMALL, Files, run
+from builders.cli import SMALL, Files, run
 from sfra.core.head import Head
 
 Capture = pytest.CaptureFixture[str]

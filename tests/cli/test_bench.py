@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_toys import Files, run
+from builders.cli import Files, run
 from sfra.bench.engine.work import _WORKS
 from sfra.bench.shapes import KINDS
 from sfra.cli import main

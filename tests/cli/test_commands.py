@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import sfra
-from cli_toys import Files, run
+from builders.cli import Files, run
 from sfra import data, unlearn
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import ASSIGNMENTS

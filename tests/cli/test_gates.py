@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_toys import Files, run
+from builders.cli import Files, run
 from sfra.auditing.config import AuditConfig
 from sfra.cli.gates import OPERATORS, failures, parse, scalar_names
 from sfra.core.errors import InputError

@@ -11,7 +11,7 @@ import threading
 import pytest
 from rich.progress import Progress
 
-from cli_toys import Files
+from builders.cli import Files
 from sfra.cli.progress import Bars, Lines, showing
 
 Capture = pytest.CaptureFixture[str]

@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cli_toys import BIAS, FEATURES, LABELS, SMALL, WEIGHT, Files, run, write_features, write_head
+from builders.cli import BIAS, FEATURES, LABELS, SMALL, WEIGHT, Files, run, write_features, write_head
 from sfra.core.head import Head
 
 Capture = pytest.CaptureFixture[str]

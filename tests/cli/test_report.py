@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from cli_toys import Files, run
-from page_toys import true_audit
+from builders.cli import Files, run
+from builders.pages import true_audit
 from sfra.report.export import Exported
 
 Capture = pytest.CaptureFixture[str]

@@ -14,7 +14,7 @@ import pytest
 import typer.main
 
 import sfra
-from cli_toys import FORGET, Files
+from builders.cli import FORGET, Files
 from sfra.attack.scale import VARIANTS
 from sfra.auditing.findings import CODES
 from sfra.auditing.result import SCHEMA, AuditReport

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 import sfra
-from cli_toys import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
+from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
 from sfra.attack.scale import SWEEP
 from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport

@@ -11,7 +11,7 @@ import pytest
 import torch
 from PIL import Image
 
-from cli_toys import Files, run
+from builders.cli import Files, run
 from sfra.cli.progress import Lines, duration
 from sfra.models.backbones.checkpoint import load_model
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import sfra.cli.unlearn
-from cli_toys import Files, run
+from builders.cli import Files, run
 from sfra.cli.unlearn import parse_settings
 from sfra.core.errors import InputError
 from sfra.models.backbones import build

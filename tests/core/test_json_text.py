@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_toys import run
+from builders.cli import run
 from sfra.core.json_text import parse_json
 
 DIGITS = "9" * 5000

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data_toys import old_pickle, toy, write_batches, write_tar
+from builders.data import old_pickle, toy, write_batches, write_tar
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, read_batch, recognise_batches
 from sfra.data.official import CIFAR10, CIFAR100

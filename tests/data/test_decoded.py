@@ -12,7 +12,7 @@ import pytest
 import torch
 from PIL import Image
 
-from data_toys import toy, write_folders
+from builders.data import toy, write_folders
 from sfra.data import FeatureSet, ImageSet, MappedPixels, MemoryPixels, decode, decoded, load_data
 from sfra.data.folder import FilePixels
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from data_toys import encode, save_to_disk, table_of, toy
+from builders.data import encode, save_to_disk, table_of, toy
 from sfra.core import files
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data import load_data

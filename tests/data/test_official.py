@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from data_toys import toy, write_batches, write_folders, write_parquet, write_tar
+from builders.data import toy, write_batches, write_folders, write_parquet, write_tar
 from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split, datasets, load_data
 from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 
-from data_toys import encode, save_to_disk, table_of, toy, write_parquet
+from builders.data import encode, save_to_disk, table_of, toy, write_parquet
 from sfra.core import files
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data import ImageSet, MappedPixels, Split, decoded, has_split, load_data

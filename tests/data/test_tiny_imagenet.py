@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from data_toys import table_of, toy, write_tiny, write_zip
+from builders.data import table_of, toy, write_tiny, write_zip
 from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split
 from sfra.data.official import TINY_IMAGENET, load_official

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import sfra.demo.models as demo
-from demo_made import Made, read_models
+from builders.demo import Made, read_models
 from sfra import unlearn
 from sfra.core.files import read_arrays
 from sfra.core.threads import one_thread

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import sfra.demo.story as story
-from page_toys import Parsed
+from builders.pages import Parsed
 from sfra import unlearn
 from sfra.auditing.audit import audit
 from sfra.auditing.result import SCHEMA, AuditReport

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 import torch
 
-from diagnostics_toys import Labelled, scene
+from builders.diagnostics import Labelled, scene
 from sfra.attack.probes import sample_probes
 from sfra.attack.scale import place
 from sfra.core.errors import InputError

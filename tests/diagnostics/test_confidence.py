@@ -9,7 +9,7 @@ from statistics import fmean
 import pytest
 import torch
 
-from diagnostics_toys import scene
+from builders.diagnostics import scene
 from sfra.attack.scale import place
 from sfra.core.errors import InputError
 from sfra.core.head import Head

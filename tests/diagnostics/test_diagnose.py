@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 
-from audit_toys import FORGET, SMALL, Toy, hidden, never_seen
+from builders.audits import FORGET, SMALL, Toy, hidden, never_seen
 from sfra.attack.grid import Setting
 from sfra.auditing.audit import _gather
 from sfra.auditing.config import AuditConfig

@@ -12,8 +12,8 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_toys import FORGET, knowing
-from diagnostics_toys import Labelled, scene
+from builders.audits import FORGET, knowing
+from builders.diagnostics import Labelled, scene
 from sfra.core.errors import InputError, MissingPackageError
 from sfra.diagnostics import Geometry, geometry
 from sfra.diagnostics.geometry import stratify

@@ -10,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from diagnostics_toys import Labelled, Scene, scene
+from builders.diagnostics import Labelled, Scene, scene
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.diagnostics import agreement, alignment, margin

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from audit_toys import FORGET, compare, hidden
+from builders.audits import FORGET, compare, hidden
 from sfra.auditing.config import AuditConfig
 from sfra.core.errors import InputError
 from sfra.diagnostics import sensitivity, sensitivity_from_rows

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from audit_toys import FORGET, hidden
+from builders.audits import FORGET, hidden
 from sfra.attack.probes import proposals, sample_probes
 from sfra.attack.scale import place
 from sfra.core.errors import InputError

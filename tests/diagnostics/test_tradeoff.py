@@ -10,7 +10,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from audit_toys import compare, hidden
+from builders.audits import compare, hidden
 from sfra.auditing.trace import Trace
 from sfra.core.errors import InputError
 from sfra.core.metrics import relearning_score

@@ -17,7 +17,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import sfra
-from backbone_toys import TINY, add_tiny, edit, images, run, trained
+from builders.backbones import TINY, add_tiny, edit, images, run, trained
 from sfra.core.errors import InputError
 from sfra.models.backbones import build, registry
 from sfra.models.backbones.checkpoint import load_model, save_model

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import sfra
-from backbone_toys import add_tiny, edit, trained
+from builders.backbones import add_tiny, edit, trained
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import load_model, save_model

@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from backbone_toys import TINY, add_tiny
+from builders.backbones import TINY, add_tiny
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import save_model

@@ -12,10 +12,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.models import assert_weights, moved, net, samples
 from sfra.core.errors import InputError
 from sfra.models.forward import computing
 from sfra.models.training.train import Progress, TensorData, Training, logits, seeded, shuffled, train
-from unlearning_toys import assert_weights, moved, net, samples
 
 
 def predictions(model: nn.Module, images: Tensor) -> Tensor:

@@ -14,12 +14,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.models import moved, net, samples
 from sfra.core.batches import generators_of
 from sfra.core.errors import InputError
 from sfra.core.threads import one_thread
 from sfra.models.training.train import Progress, TensorData, train
 from sfra.unlearn import View
-from unlearning_toys import moved, net, samples
 
 SETTINGS: dict[str, Any] = {"epochs": 6, "learning_rate": 0.1, "batch_size": 7, "seed": 5}
 
@@ -159,7 +159,7 @@ CHILD = """
 import sys, time
 from pathlib import Path
 sys.path.insert(0, sys.argv[2])
-from unlearning_toys import net, samples
+from builders.models import net, samples
 from sfra.models.training.train import train
 
 def slowly(done):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.models import moved, net, samples
 from sfra.models.training import stepper
 from sfra.models.training.stepper import Capture, CapturedStepper, Stepper, make_stepper, set_rate
 from sfra.models.training.train import Progress, TensorData, Training, train
-from unlearning_toys import moved, net, samples
 
 RATES = [0.1, 0.2, 0.05, 0.3, 0.1, 0.2, 0.4, 0.1]
 SIZES = [8, 8, 5, 8, 8, 8, 3, 8]

@@ -12,10 +12,10 @@ from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR
 
 import sfra.core.batches
 import sfra.models.training.settings
+from builders.models import assert_weights, net, samples
 from sfra.core.errors import InputError
 from sfra.models.training.settings import rates
 from sfra.models.training.train import Training, train
-from unlearning_toys import assert_weights, net, samples
 
 
 def optimizer(rate: float) -> torch.optim.SGD:

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from made_once import made_once
-from report.bench_made import make_benchmark
-from report.browser import Browser, started
+from builders.bench_run import make_benchmark
+from builders.browser import Browser, started
+from builders.once import made_once
 
 
 @pytest.fixture(scope="session")

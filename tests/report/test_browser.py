@@ -11,9 +11,9 @@ import pytest
 import torch
 from selenium.webdriver.common.keys import Keys
 
-from page_toys import DATE, HOSTILE, made_up, true_audit
-from report.bench_made import NAMES, Row, expected_board, read_benchmark
-from report.browser import ROUNDED, Browser, value
+from builders.bench_run import NAMES, Row, expected_board, read_benchmark
+from builders.browser import ROUNDED, Browser, value
+from builders.pages import DATE, HOSTILE, made_up, true_audit
 from sfra.bench.tables.names import backbone_name
 from sfra.core.metrics import relearning_curve, rs_at_budget
 from sfra.report.page import audit_page

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from report.bench_made import Row, expected_board, read_readings
-from report.browser import ROUNDED, Browser, value
+from builders.bench_run import Row, expected_board, read_readings
+from builders.browser import ROUNDED, Browser, value
 from sfra.cli import main
 
 STORE = os.environ.get("SFRA_DIGITS_STORE")

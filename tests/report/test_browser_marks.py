@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from audit_toys import SMALL, compare, hidden, never_seen
-from page_toys import DATE
-from report.browser import Browser
+from builders.audits import SMALL, compare, hidden, never_seen
+from builders.browser import Browser
+from builders.pages import DATE
 from sfra.report.page import audit_page
 
 SEEDS = 3

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from selenium.webdriver.common.keys import Keys
 
-from report.browser import Browser
+from builders.browser import Browser
 
 PAGES = ("audits", "benchmark")
 PAPER = 718

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from page_toys import DATE, HOSTILE, Parsed, made_up, rows_of, true_audit
+from builders.pages import DATE, HOSTILE, Parsed, made_up, rows_of, true_audit
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import Rows
 from sfra.bench.tables import per_class_table, to_csv

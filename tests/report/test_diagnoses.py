@@ -8,13 +8,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from page_toys import Parsed, made_up, true_audit
-from report.chart_data import rows_of
+from builders.charts import rows_of
+from builders.pages import Parsed, made_up, true_audit
+from builders.rows import audit_row
 from sfra.report.diagnoses import diagnosis_figures, file_name, with_main
 from sfra.report.figures import benchmark_figures
 from sfra.report.page_bench import page_of_reports
 from sfra.report.page_diagnostics import METHODS, diagnostics_part
-from table_rows import audit_row
 
 HOSTILE = '</script><img src=x onerror="alert(1)">'
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from report.chart_data import many_audits
+from builders.charts import many_audits
 from sfra.bench.rows import Rows
 from sfra.core.errors import InputError
 from sfra.report import BENCHMARK, export_all, render, save, scatter_figure, violin_figure

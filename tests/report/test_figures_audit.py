@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit_toys import FORGET, SMALL, C, compare, hidden, never_seen
-from report.chart_data import rows_of
+from builders.audits import FORGET, SMALL, C, compare, hidden, never_seen
+from builders.charts import rows_of
 from sfra.core.errors import InputError
 from sfra.report import (
     Style,

@@ -6,7 +6,8 @@ from typing import Any, Literal
 import numpy as np
 import pytest
 
-from report.chart_data import METHODS, many_audits, rows_of
+from builders.charts import METHODS, many_audits, rows_of
+from builders.rows import audit_row
 from sfra.bench.tables.names import method_name
 from sfra.core.errors import InputError
 from sfra.report import (
@@ -20,7 +21,6 @@ from sfra.report import (
 from sfra.report.figures import BENCHMARK, benchmark_figures
 from sfra.report.figures_colour import contrast
 from sfra.report.figures_heatmap import signed
-from table_rows import audit_row
 
 AUDITS = many_audits()
 

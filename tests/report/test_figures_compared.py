@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy.stats import rankdata
 
-from report.chart_data import rows_of, sweep_rows
+from builders.charts import rows_of, sweep_rows
 from sfra.core.errors import InputError
 from sfra.report import MARKS, Style
 from sfra.report.figures_comparison import comparison_figure, rank_correlation

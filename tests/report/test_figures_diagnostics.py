@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit_toys import SMALL, compare, hidden
-from report.chart_data import rows_of
+from builders.audits import SMALL, compare, hidden
+from builders.charts import rows_of
 from sfra.core.errors import InputError
 from sfra.report import alpha_figure, alpha_rows, embedding_figure, margin_figure, margin_rows, tradeoff_figure
 from sfra.report.figures_geometry import MOST_POINTS as MOST_EMBEDDED

@@ -7,9 +7,9 @@ from typing import Any, Literal
 import altair as alt
 import pytest
 
-from audit_toys import SMALL, C, compare, hidden, never_seen
-from report.chart_data import ALL, ablations, full_audits, sweep_rows, trajectories
-from report.svg_texts import clipped, collisions, texts_of
+from builders.audits import SMALL, C, compare, hidden, never_seen
+from builders.charts import ALL, ablations, full_audits, sweep_rows, trajectories
+from builders.svg import clipped, collisions, texts_of
 from sfra.data.cifar import CIFAR10_CLASSES
 from sfra.report import Style, tradeoff_figure
 from sfra.report.figures import AUDIT, BENCHMARK

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from page_toys import DATE, HOSTILE, Parsed, true_audit
+from builders.pages import DATE, HOSTILE, Parsed, true_audit
 from sfra.auditing import findings
 from sfra.auditing.verdict import VERDICTS
 from sfra.core.errors import InputError
@@ -136,7 +136,7 @@ def test_tables_name_their_headings_and_charts_have_words(parsed: Parsed) -> Non
 
 
 def test_an_audit_without_data_says_that_nothing_was_measured() -> None:
-    from audit_toys import FORGET, SMALL, hidden
+    from builders.audits import FORGET, SMALL, hidden
     from sfra.auditing.audit import audit
 
     made = audit(hidden().head, FORGET, **SMALL).to_dict()

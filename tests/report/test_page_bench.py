@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import torch
 
-from audit_toys import SMALL, compare, hidden, never_seen
-from page_toys import DATE, HOSTILE, Parsed, made_up, true_audit
+from builders.audits import SMALL, compare, hidden, never_seen
+from builders.pages import DATE, HOSTILE, Parsed, made_up, true_audit
 from sfra.auditing.verdict import VERDICTS
 from sfra.core.metrics import relearning_curve
 from sfra.report.figures_colour import contrast

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
-from audit_toys import FORGET, SMALL, C, compare, hidden, never_seen
-from page_toys import DATE, Parsed, true_audit
+from builders.audits import FORGET, SMALL, C, compare, hidden, never_seen
+from builders.pages import DATE, Parsed, true_audit
 from sfra.report.page import audit_page
 from sfra.report.page_numbers import MOST_CLASSES, diagnosis_tables
 

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from safetensors.torch import save_file
 
-from audit_toys import hidden, never_seen
-from page_toys import DATE, true_audit
+from builders.audits import hidden, never_seen
+from builders.pages import DATE, true_audit
 from sfra.cli import main
 from sfra.models.backbones.checkpoint import save_model
 from sfra.models.backbones.registry import build

@@ -7,7 +7,7 @@ import itertools
 import pytest
 import torch
 
-from page_toys import true_audit
+from builders.pages import true_audit
 from sfra.core.metrics import relearning_curve, rs_at_budget
 from sfra.report.page_runs import MANY_POINTS, UNIT, audit_data, compact, page_runs
 

@@ -11,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.models import moved, net, samples
 from sfra import unlearn
 from sfra.models.training.train import Progress
 from sfra.unlearn import base, prepare
-from unlearning_toys import moved, net, samples
 
 FORGET = [(3,), (1, 3)]
 SMALL: dict[str, dict[str, Any]] = {"learn-to-unlearn": {"iterations": 3, "importance_weight": 0.1}}

@@ -14,9 +14,9 @@ from pathlib import Path
 import pytest
 import torch
 
+from builders.models import moved, net, samples
 from sfra import unlearn
 from sfra.unlearn import registry
-from unlearning_toys import moved, net, samples
 
 ROOT = Path(__file__).parents[2]
 

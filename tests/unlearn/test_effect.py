@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from torch import nn
 
+from builders.models import net, samples
 from sfra import unlearn
 from sfra.models.training.train import train
-from unlearning_toys import net, samples
 
 RECIPES: dict[str, dict[str, Any]] = {
     "bad-teacher": {"learning_rate": 3e-2, "epochs": 4, "retain_share": 1.0},

@@ -12,13 +12,13 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.models import CLASSES, moved, net, samples
 from sfra import unlearn
 from sfra.core.errors import InputError
 from sfra.models.training.train import train
 from sfra.unlearn import Task, View
 from sfra.unlearn.boundary_shrink import nearest_retained
 from sfra.unlearn.learn_to_unlearn import imitate
-from unlearning_toys import CLASSES, moved, net, samples
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -9,9 +9,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.models import assert_weights, ce, descend, loaded, net, only, samples
 from sfra import unlearn
 from sfra.unlearn import Task
-from unlearning_toys import assert_weights, ce, descend, loaded, net, only, samples
 
 RATE = 0.05
 KEPT = (0, 2, 4)

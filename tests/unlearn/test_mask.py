@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import nn
 
+from builders.models import net, samples
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.unlearn import mask_head
-from unlearning_toys import net, samples
 
 
 def test_a_masked_model_answers_minus_fifteen_for_the_class_and_as_before_for_the_rest() -> None:

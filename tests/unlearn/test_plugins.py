@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from builders.models import net, samples
 from sfra import unlearn
 from sfra.core.errors import InputError
 from sfra.unlearn import registry
-from unlearning_toys import net, samples
 
 METHOD = '''
 from dataclasses import dataclass

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import sfra.attack.probes.assign
-from reference import share_greedily
+from builders.algorithm import share_greedily
 from sfra.attack.probes.assign import ASSIGNMENTS, assign
 from sfra.core.errors import InputError
 

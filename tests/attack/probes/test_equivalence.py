@@ -21,7 +21,7 @@ from scipy import stats
 from torch import Tensor
 
 import sfra.attack.probes.sample
-from reference import PROPOSALS, log_softmax, logits_of, reference_probes, sureness
+from builders.algorithm import PROPOSALS, log_softmax, logits_of, reference_probes, sureness
 from sfra.attack.probes import sample_probes
 from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.rowspace import RowSpace

@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from reference import sureness as exact_sureness
+from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import codes, kernels
 
 Floats = NDArray[Any]

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 import sfra.attack.probes.rare
-from regions import by_rejection, independent_logits, random_head, smallest_p_value
+from builders.regions import by_rejection, independent_logits, random_head, smallest_p_value
 from sfra.attack.probes.rare import EmptyRegionError, RegionSample, sample_region
 from sfra.attack.probes.region import win_region
 from sfra.attack.probes.tilting import prepare

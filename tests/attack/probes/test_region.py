@@ -5,7 +5,7 @@ import pytest
 import torch
 
 import sfra.attack.probes.region
-from regions import random_head
+from builders.regions import random_head
 from sfra.attack.probes.region import EmptyRegionError, win_region
 from sfra.core.errors import InputError
 

@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 import sfra.attack.probes.sample
-from reference import log_softmax, logits_of, share_greedily
-from reference import sureness as exact_sureness
+from builders.algorithm import log_softmax, logits_of, share_greedily
+from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import Probes, ProbeSettings, proposals, sample_probes, scores, support
 from sfra.attack.probes.stream import CompiledStream
 from sfra.core.errors import InputError, SamplingError

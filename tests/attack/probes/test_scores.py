@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 import sfra.attack.probes.scores
-from reference import log_softmax
-from reference import sureness as exact_sureness
+from builders.algorithm import log_softmax
+from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import codes, kernels, scores
 from sfra.attack.probes.scores import judge, sureness
 from sfra.core.errors import InputError

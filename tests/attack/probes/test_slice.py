@@ -3,7 +3,7 @@ import pytest
 import torch
 from scipy import stats
 
-from regions import GRID, by_rejection, independent_logits, random_head, smallest_p_value
+from builders.regions import GRID, by_rejection, independent_logits, random_head, smallest_p_value
 from sfra.attack.probes.arcs import pick_angle, restrict, walk
 from sfra.attack.probes.linear import BLOCK, pad
 from sfra.attack.probes.region import Region, win_region

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from reference import sureness as exact_sureness
+from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.pools import Pools
 from sfra.attack.probes.proposals import Proposal

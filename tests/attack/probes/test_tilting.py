@@ -8,7 +8,15 @@ from scipy import optimize, stats
 from torch import Tensor
 
 import sfra.attack.probes.tilting
-from regions import GRID, Floats, by_rejection, independent_logits, moment_z_scores, random_head, smallest_p_value
+from builders.regions import (
+    GRID,
+    Floats,
+    by_rejection,
+    independent_logits,
+    moment_z_scores,
+    random_head,
+    smallest_p_value,
+)
 from sfra.attack.probes.region import win_region
 from sfra.attack.probes.saddle import log_tail, mean_above, saddle_point
 from sfra.attack.probes.tilting import Tilting, prepare

@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.tables.full_grid import ODD, full_grid
+from builders.full_grid import ODD, full_grid
 from sfra.bench.protocol import load_protocol
 from sfra.bench.report import BenchReport, make_tables
 from sfra.bench.tables import Column, Table, settings_table, summary_table, to_latex

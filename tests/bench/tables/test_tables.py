@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from builders.rows import audit_row, pra_row, probe_row
 from sfra.bench.rows import Rows
 from sfra.bench.tables import (
     Table,
@@ -23,7 +24,6 @@ from sfra.bench.tables import (
 from sfra.bench.tables.format import count, millions, percent, score, seconds, words
 from sfra.bench.tables.from_rows import tables_of
 from sfra.unlearn.quality import aus
-from table_rows import audit_row, pra_row, probe_row
 
 READING: dict[str, Any] = {"scale": "native", "rule": "worst-case"}
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from builders.rows import audit_row
 from sfra.bench.rows import Rows
 from sfra.bench.tables import alignment_table, confidence_table, margin_table, sensitivity_table
 from sfra.bench.tables.from_rows import tables_of
 from sfra.bench.tables.names import METHODS
-from table_rows import audit_row
 
 GOLDEN = Path(__file__).parents[3] / "reproduction" / "paper"
 ID = {name: key for key, name in METHODS.items()}

@@ -18,6 +18,7 @@ import sfra.bench.tables.latex_layout
 import sfra.bench.tables.markdown
 import sfra.bench.tables.names
 import sfra.bench.tables.table
+from builders.rows import audit_row, pra_row, probe_row
 from sfra.bench.tables import (
     MISSING,
     Column,
@@ -35,7 +36,6 @@ from sfra.bench.tables import (
 from sfra.bench.tables.latex import escape_latex
 from sfra.bench.tables.markdown import escape_markdown
 from sfra.core.errors import InputError
-from table_rows import audit_row, pra_row, probe_row
 
 READING: dict[str, Any] = {"scale": "native", "rule": "worst-case"}
 HOSTILE = '50% of $x_1$ & #2 {a|b} \\input{/etc/passwd} ~^`<b>*[1]"--\x07\n-1 Δ± 中 é'

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from builders.rows import audit_row, pra_row, probe_row
 from sfra.bench.tables import (
     Table,
     distributions_table,
@@ -18,7 +19,6 @@ from sfra.bench.tables import (
     support_table,
 )
 from sfra.bench.tables.names import BACKBONES, METHODS
-from table_rows import audit_row, pra_row, probe_row
 
 GOLDEN = Path(__file__).parents[3] / "reproduction" / "paper"
 ID = {name: key for key, name in (METHODS | BACKBONES).items()}

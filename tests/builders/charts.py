@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from builders.rows import audit_row
 from sfra.report import MARKS
-from table_rows import audit_row
 
 METHODS = ("retrained", "finetune", "delete", "masked")
 

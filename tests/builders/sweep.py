@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from builders.second_group import GROUP
 from reproduction.stored import Kept, Row
-from second_toys import GROUP
 from sfra.attack.scale import KAPPA, SWEEP
 
 SCALES = f"{GROUP}-scales"

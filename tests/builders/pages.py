@@ -8,7 +8,7 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-from audit_toys import SMALL, compare, hidden, never_seen
+from builders.audits import SMALL, compare, hidden, never_seen
 from sfra.bench.protocol import Protocol
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import OF_AUDIT, OF_READING, Rows

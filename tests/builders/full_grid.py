@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from builders.rows import audit_row, pra_row, probe_row
 from sfra.bench.rows import Rows
 from sfra.bench.tables.names import METHODS
-from table_rows import audit_row, pra_row, probe_row
 
 ODD = "my_method v2 & 50% Δ±"
 """What somebody may call a method."""

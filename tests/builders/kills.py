@@ -20,7 +20,7 @@ from sfra.bench.engine.journal import read_journals
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.verify import violations
 
-TOYS = "import sys; sys.path.insert(0, sys.argv.pop(1)); import bench_toys; bench_toys.main()"
+TOYS = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builders import bench; bench.main()"
 VOLATILE = ("seconds", "created")
 """Of JSON files: what differs between two runs that computed the same."""
 
@@ -43,7 +43,7 @@ class Torment:
 
 def toy_command(*options: str) -> Command:
     """Build the command line of a run of the toy grid in a given store."""
-    return lambda store: [sys.executable, "-c", TOYS, str(Path(__file__).parent), str(store), *options]
+    return lambda store: [sys.executable, "-c", TOYS, str(Path(__file__).parents[1]), str(store), *options]
 
 
 def torment(

@@ -1,0 +1,1 @@
+"""What several tests build: audits, data, models, benchmarks, pages. One module per room."""
