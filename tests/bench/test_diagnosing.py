@@ -171,7 +171,7 @@ def test_tables_and_rows_are_written_in_every_format(store: Store, protocols: An
         for ending in (".md", ".csv", ".tex"):
             assert (tmp_path / "tables" / f"{label}{ending}").stat().st_size
     kept = json.loads((tmp_path / "bench.json").read_text())["rows"]["diagnostics"]
-    assert kept == report.rows.diagnostics
+    assert kept == [dict(row) for row in report.rows.diagnostics]
     assert (tmp_path / "rows" / "diagnostics.csv").read_text().count("\n") == 1 + len(kept)
 
 

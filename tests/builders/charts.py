@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from builders.rows import audit_row
+from sfra.bench.rows import AuditRow
 from sfra.report import MARKS
 
 METHODS = ("retrained", "finetune", "delete", "masked")
@@ -20,7 +21,7 @@ def rows_of(chart: Any, *fields: str) -> list[dict[str, Any]]:
     return [row for rows in datasets for row in rows if all(field in row for field in fields)]
 
 
-def many_audits(classes: int = 6, seeds: int = 1) -> list[dict[str, Any]]:
+def many_audits(classes: int = 6, seeds: int = 1) -> list[AuditRow]:
     """Audits of four methods whose scores differ from class to class in a known, uneven way."""
     rows = []
     for i, method in enumerate(METHODS):
@@ -49,7 +50,7 @@ ALL = tuple(name for name in MARKS if name != "original")
 """Every method that comes with the package, and the control."""
 
 
-def full_audits(classes: int = 10, *, names: Sequence[str] = ALL) -> list[dict[str, Any]]:
+def full_audits(classes: int = 10, *, names: Sequence[str] = ALL) -> list[AuditRow]:
     """Audits of all methods whose scores crowd together near the top, as real ones do."""
     rng = np.random.default_rng(7)
     rows = []
@@ -58,8 +59,16 @@ def full_audits(classes: int = 10, *, names: Sequence[str] = ALL) -> list[dict[s
             centre = 0.2 if method == "retrained" else 0.88 - 0.012 * i
             rs = float(np.clip(rng.normal(centre, 0.08), 0, 1))
             rows.append(
-                audit_row(method, (label,), scale="canonical", rule="source-free", rs=rs, delta_rs=rs - 0.2)
-                | {"forget_after": rs * 0.95, "forget_before": 0.01 * (i % 3)}
+                audit_row(
+                    method,
+                    (label,),
+                    scale="canonical",
+                    rule="source-free",
+                    rs=rs,
+                    delta_rs=rs - 0.2,
+                    forget_after=rs * 0.95,
+                    forget_before=0.01 * (i % 3),
+                )
             )
     return rows
 

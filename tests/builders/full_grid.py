@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from builders.rows import audit_row, pra_row, probe_row
-from sfra.bench.rows import Rows
+from builders.rows import audit_row, diagnosis_row, failure_row, pra_row, probe_row
+from sfra.bench.rows import AuditRow, DiagnosisRow, Rows
 from sfra.bench.tables.names import METHODS
 
 ODD = "my_method v2 & 50% Δ±"
@@ -16,8 +16,8 @@ SUPPORT = {"negative_coordinates": 0.4998, "zero_coordinates": 0.0, "nonnegative
 PROPOSALS = ("gaussian", "uniform", "laplace", "relu-gaussian", "abs-gaussian")
 
 FAILURES = [
-    {"label": "salun 7 (cifar10, resnet18-small, seed 0)", "kind": "error", "message": "CUDA out of memory: 50% of #2"},
-    {"label": ODD, "kind": "timeout", "message": "/data/a_very/long/path/without/any/place/to/break/x.pt " * 3},
+    failure_row("salun 7 (cifar10, resnet18-small, seed 0)", "error", "CUDA out of memory: 50% of #2"),
+    failure_row(ODD, "timeout", "/data/a_very/long/path/without/any/place/to/break/x.pt " * 3),
 ]
 
 
@@ -41,14 +41,14 @@ def _rs(method: str, forget: tuple[int, ...]) -> float:
     return (0.137 * len(method) + 0.061 * sum(forget)) % 1.0
 
 
-def _readings(backbone: str, method: str, forget: tuple[int, ...], **more: Any) -> list[dict[str, Any]]:
+def _readings(backbone: str, method: str, forget: tuple[int, ...], **more: Any) -> list[AuditRow]:
     rs = _rs(method, forget)
     same = {"backbone": backbone, "rs": rs, "delta_rs": rs - 0.5, "rs_std": 0.0123, "n": 500_000, "m": 500} | more
     readings = (("canonical", "source-free"), ("native", "worst-case"))
     return [audit_row(method, forget, scale=scale, rule=rule, **same) for scale, rule in readings]
 
 
-def _ablations(backbone: str, method: str, forget: tuple[int, ...]) -> list[dict[str, Any]]:
+def _ablations(backbone: str, method: str, forget: tuple[int, ...]) -> list[AuditRow]:
     changes: list[dict[str, Any]] = [
         *({"audit": "proposal", "proposal": p} for p in PROPOSALS),
         *({"audit": "score", "score": s} for s in ("entropy", "energy")),
@@ -59,18 +59,6 @@ def _ablations(backbone: str, method: str, forget: tuple[int, ...]) -> list[dict
     return [row for change in changes for row in _readings(backbone, method, forget, **{"support": SUPPORT} | change)]
 
 
-def _diagnoses(backbone: str, method: str, forget: tuple[int, ...]) -> list[dict[str, Any]]:
-    where = {"dataset": "cifar10", "backbone": backbone, "seed": 0, "method": method, "forget": str(forget[0])}
-    shares = {"competitors": 9, "sufficient": 3, "rising": 9, "assigned": 90, "forget_samples": 100}
-    spreads = {
-        "inner": -1.25,
-        "inner_std": 0.01,
-        "cosine": 0.25,
-        "cosine_std": 0.01,
-        "alpha_mean": 1.0,
-        "alpha_std": 0.1,
-    }
-    names = ("pearson", "spearman", "slope", "sign_agreement", "correct_confidence", "assigned_confidence", "gap")
-    found = {**where, **shares, **spreads, **dict.fromkeys(names, 0.9)}
-    both = {"forget_classes": list(forget), "forget_class": forget[0]}
-    return [{**found, **both, "scale": scale} for scale in ("canonical", "native")]
+def _diagnoses(backbone: str, method: str, forget: tuple[int, ...]) -> list[DiagnosisRow]:
+    same = {"backbone": backbone, "inner": -1.25, "inner_std": 0.01, "cosine_std": 0.01}
+    return [diagnosis_row(method, forget, scale=scale, **same) for scale in ("canonical", "native")]

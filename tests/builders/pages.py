@@ -11,7 +11,7 @@ from typing import Any
 from builders.audits import SMALL, compare, hidden, never_seen
 from sfra.bench.protocol import Protocol
 from sfra.bench.report import BenchReport
-from sfra.bench.rows import OF_AUDIT, OF_READING, Rows
+from sfra.bench.rows import OF_AUDIT, OF_READING, AuditRow, FailureRow, Rows
 
 DATE = "2026-01-02"
 HOSTILE = '</script><img src=x onerror="alert(1)"><!--'
@@ -72,9 +72,9 @@ def protocol(name: str = "toy") -> Protocol:
     )
 
 
-def rows_of(audit: Mapping[str, Any], method: str, label: int, cell: str) -> list[dict[str, Any]]:
+def rows_of(audit: Mapping[str, Any], method: str, label: int, cell: str) -> list[AuditRow]:
     """The rows of an audit, as a store gives them."""
-    identity = {
+    identity: dict[str, Any] = {
         "dataset": "digits",
         "backbone": "small-cnn",
         "seed": 0,
@@ -89,8 +89,8 @@ def rows_of(audit: Mapping[str, Any], method: str, label: int, cell: str) -> lis
         "findings": [],
         **{name: audit["settings"][name] for name in OF_AUDIT},
     }
-    extra = {"probe_seconds": 0.1, "draws": 1000.0, "support": None}
-    return [{**identity, **{name: row[name] for name in OF_READING}, **extra} for row in audit["results"]]
+    extra: dict[str, Any] = {"probe_seconds": 0.1, "draws": 1000.0, "support": None}
+    return [AuditRow(**identity, **{name: row[name] for name in OF_READING}, **extra) for row in audit["results"]]
 
 
 def made_up(methods: list[str], classes: int, audit: Mapping[str, Any]) -> tuple[BenchReport, dict[str, Any]]:
@@ -105,5 +105,5 @@ def made_up(methods: list[str], classes: int, audit: Mapping[str, Any]) -> tuple
                 row["rs"], row["delta_rs"] = shift, shift - 0.2
             audits[cell] = one
             rows += rows_of(one, method, label, cell)
-    failure = {"label": HOSTILE, "kind": "error", "message": HOSTILE, "attempts": 2}
+    failure = FailureRow(label=HOSTILE, kind="error", message=HOSTILE, attempts=2)
     return BenchReport(protocol=protocol(), rows=Rows(audits=rows, failures=[failure], missing=1), tables=()), audits

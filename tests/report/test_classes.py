@@ -10,7 +10,7 @@ import pytest
 
 from builders.pages import DATE, HOSTILE, Parsed, made_up, rows_of, true_audit
 from sfra.bench.report import BenchReport
-from sfra.bench.rows import Rows
+from sfra.bench.rows import OriginalRow, Rows
 from sfra.bench.tables import per_class_table, to_csv
 from sfra.report.figures import benchmark_figures
 from sfra.report.page_bench import page_of_reports
@@ -19,16 +19,17 @@ NAMES = ["cat", "dog", "eel", "fox", "gnu", "hen"]
 METHODS = ["retrained", "finetune"]
 
 
-def original(dataset: str = "digits", names: list[str] | None = NAMES) -> dict[str, Any]:
+def original(dataset: str = "digits", names: list[str] | None = NAMES) -> OriginalRow:
     """The accuracy of an original, as far as names go."""
-    return {"dataset": dataset, "backbone": "small-cnn", "seed": 0, "class_names": names}
+    where: dict[str, Any] = {"dataset": dataset, "backbone": "small-cnn", "seed": 0, "method": "original"}
+    return OriginalRow(**where, accuracy=1.0, hits=[1] * 6, samples=[1] * 6, class_names=names, model={})
 
 
-def benchmark(*originals: dict[str, Any], audit: dict[str, Any] | None = None) -> tuple[BenchReport, dict[str, Any]]:
+def benchmark(*originals: OriginalRow, audit: dict[str, Any] | None = None) -> tuple[BenchReport, dict[str, Any]]:
     """A benchmark whose audits know no names, unless one is given, with a pair of classes among the forget sets."""
     report, audits = made_up(METHODS, 2, audit or true_audit(class_names=None, findings=[]))
     pair = next(iter(audits.values()))
-    more = [row | {"forget": "0+2", "forget_classes": [0, 2]} for row in rows_of(pair, "finetune", 0, "f" * 64)]
+    more = [replace(row, forget="0+2", forget_classes=[0, 2]) for row in rows_of(pair, "finetune", 0, "f" * 64)]
     rows = replace(report.rows, audits=[*report.rows.audits, *more], originals=list(originals))
     return replace(report, rows=rows), {**audits, "f" * 64: pair}
 
@@ -85,7 +86,7 @@ def test_a_column_of_the_map_has_the_name_and_its_links_all_names() -> None:
 
 def test_an_index_that_means_two_classes_stays_an_index_in_the_filter() -> None:
     report, audits = benchmark(original(), original("other", NAMES[::-1]))
-    other = [row | {"dataset": "other"} for row in report.rows.audits if row["forget"] == "1"]
+    other = [replace(row, dataset="other") for row in report.rows.audits if row["forget"] == "1"]
     rows = replace(report.rows, audits=[*report.rows.audits, *other])
     page = page_of_reports([replace(report, rows=rows)], audits, date=DATE)
     assert offered(page) == {"0": "cat (0)", "1": "1", "0+2": "cat (0), eel (2)"}

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -63,9 +64,7 @@ def test_everything_is_exported_for_each_data_set_and_the_rest_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfra.report.export.render", lambda chart, format: str(chart.to_dict()["title"]).encode())
-    other: list[dict[str, Any]] = [
-        row | {"dataset": "digits", "backbone": "small-cnn", "delta_rs": None} for row in AUDITS if row["seed"] == 0
-    ]
+    other = [replace(row, dataset="digits", backbone="small-cnn", delta_rs=None) for row in AUDITS if row["seed"] == 0]
     made = export_all(Rows(audits=[*AUDITS, *other]), tmp_path, "svg")
     names = {path.name for path in made.written}
     assert names == {path.name for path in tmp_path.iterdir()}

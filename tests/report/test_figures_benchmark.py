@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -25,7 +26,7 @@ from sfra.report.figures_heatmap import signed
 AUDITS = many_audits()
 
 
-def by_method(rows: list[dict[str, Any]], field: str) -> dict[str, list[float]]:
+def by_method(rows: Sequence[Mapping[str, Any]], field: str) -> dict[str, list[float]]:
     found: dict[str, list[float]] = defaultdict(list)
     for row in rows:
         found[row["method"]].append(row[field])

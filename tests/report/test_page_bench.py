@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -97,9 +98,11 @@ def test_the_reference_is_called_so_and_not_blamed_for_having_none() -> None:
 )
 def test_a_figure_of_single_classes_says_that_it_leaves_out_the_others(sets: list[list[int]], title: str) -> None:
     report, audits = made_up(["retrained", "finetune"], 2, true_audit())
-    for row in report.rows.audits:
-        row["forget_classes"] = sets[int(row["forget"])]
-        row["forget"] = "+".join(map(str, row["forget_classes"]))
+    named = {str(i): ("+".join(map(str, labels)), labels) for i, labels in enumerate(sets)}
+    rows = [
+        replace(row, forget=named[row.forget][0], forget_classes=named[row.forget][1]) for row in report.rows.audits
+    ]
+    report = replace(report, rows=replace(report.rows, audits=rows))
     assert f"<h3>{title}, method by method</h3>" in page_of_reports([report], audits, date=DATE)
 
 

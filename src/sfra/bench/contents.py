@@ -68,53 +68,13 @@ def is_count(value: object) -> bool:
     return isinstance(value, int) and is_number(value) and value >= 0
 
 
-def _all(fits: Callable[[Any], bool]) -> Callable[[Any], bool]:
-    return lambda value: isinstance(value, list) and all(map(fits, value))
-
-
 def _is_text(value: object) -> bool:
     return isinstance(value, str)
 
 
 NUMBER: Kind = (is_number, "a number")
-MEASURED: Kind = (lambda value: value is None or is_number(value), "a number or null")
 COUNT: Kind = (is_count, "a whole number from 0")
-POSITIVE: Kind = (lambda value: is_count(value) and value > 0, "a whole number above 0")
 TEXT: Kind = (_is_text, "text")
-TEXTS: Kind = (_all(_is_text), "a list of text")
-COUNTS: Kind = (_all(is_count), "a list of whole numbers from 0")
-NAMES: Kind = (lambda value: value is None or TEXTS[0](value), "a list of text or null")
-SHARES: Kind = (
-    lambda value: value is None or (isinstance(value, dict) and all(map(is_number, value.values()))),
-    "a table of numbers or null",
-)
-
-ACCURACIES = dict.fromkeys(("retain_before", "retain_after", "forget_before", "forget_after", "rs"), NUMBER)
-
-KINDS: dict[str, dict[str, Kind]] = {
-    "accuracy": {"hits": COUNTS, "samples": COUNTS, "class_names": NAMES},
-    "audit": {
-        **ACCURACIES,
-        **dict.fromkeys(("proposal", "score", "assignment", "scale", "variant", "rule", "verdict"), TEXT),
-        **dict.fromkeys(("n", "m", "epochs", "seeds", "epoch"), COUNT),
-        **dict.fromkeys(("kappa", "rs_std", "delta_rs", "reference_rs", "floor"), MEASURED),
-        **dict.fromkeys(("seconds", "probe_seconds", "draws"), MEASURED),
-        "findings": TEXTS,
-        "support": SHARES,
-    },
-    "pra": {**ACCURACIES, "variant": TEXT, "support": COUNT},
-    "linear-probe": dict.fromkeys(("retain_accuracy", "forget_accuracy"), NUMBER),
-    "diagnostics": {
-        **dict.fromkeys(("scale", "variant"), TEXT),
-        **dict.fromkeys(("forget_class", "sufficient", "rising", "assigned"), COUNT),
-        **dict.fromkeys(("competitors", "forget_samples"), POSITIVE),
-        **dict.fromkeys(("inner", "inner_std", "cosine", "cosine_std", "alpha_mean", "alpha_std"), MEASURED),
-        **dict.fromkeys(("pearson", "spearman", "slope", "sign_agreement"), MEASURED),
-        **dict.fromkeys(("correct_confidence", "assigned_confidence", "gap"), MEASURED),
-    },
-    "geometry": dict.fromkeys(("scale", "variant"), TEXT),
-}
-"""By what a goal is: the values that tables and figures read in its rows."""
 
 PAIR = {"exact": NUMBER, "approximate": NUMBER}
 """Of the change of a margin."""

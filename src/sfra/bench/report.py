@@ -67,7 +67,7 @@ class BenchReport:
             "description": self.protocol.description,
             "missing": self.rows.missing,
             "tables": [table.to_dict() for table in self.tables],
-            "rows": {name: getattr(self.rows, name) for name in ROWS},
+            "rows": {name: [dict(row) for row in getattr(self.rows, name)] for name in ROWS},
         }
 
     def _missing(self) -> list[str]:

@@ -1,98 +1,282 @@
-"""From a store to rows: plain records that tables, figures and pages are made of."""
+"""From a store to rows: typed records that tables, figures and pages are made of."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, fields
-from typing import Any
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Annotated, Any, TypeVar
+
+import msgspec
 
 from sfra.auditing.result import read_result
-from sfra.bench.contents import KINDS, origin_of
+from sfra.bench.contents import origin_of
 from sfra.bench.engine.cell import reachable
 from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal
 
-Row = dict[str, Any]
+Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Positive = Annotated[int, msgspec.Meta(ge=1)]
 
-OF_AUDIT = ("proposal", "score", "assignment", "n", "m", "epochs", "seeds")
-"""Settings of an audit that its rows carry."""
 
-OF_READING = (
-    "scale",
-    "kappa",
-    "variant",
-    "rule",
-    "rs",
-    "rs_std",
-    "delta_rs",
-    "reference_rs",
-    "retain_before",
-    "retain_after",
-    "forget_before",
-    "forget_after",
-    "floor",
-    "verdict",
-    "epoch",
-)
-"""What a reading of an audit says, carried over as it is."""
+@dataclass(frozen=True)
+class Row(Mapping[str, Any]):
+    """A record with named, typed fields that also reads like a mapping, as the rows of a CSV file do."""
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self.__dataclass_fields__:
+            raise KeyError(name)
+        return getattr(self, name)
+
+    def __iter__(self) -> Iterator[str]:
+        """List the fields in order; one with a default only where it is set."""
+        return (one.name for one in fields(self) if one.default is MISSING or self[one.name] != one.default)
+
+    def __len__(self) -> int:
+        return sum(1 for _ in self)
+
+    def __or__(self, changes: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self, **changes}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelRow(Row):
+    """Something measured of one model."""
+
+    dataset: str
+    backbone: str
+    seed: int
+    """Of the training."""
+    method: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OriginalRow(ModelRow):
+    """Accuracy of an original on the test split."""
+
+    accuracy: Number | None
+    hits: list[Count]
+    """Correct samples, per class."""
+    samples: list[Count]
+    class_names: list[str] | None
+    model: dict[str, Any]
+    """How it was trained."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class AuditRow(ModelRow):
+    """One audit at one scale, variant and rule; the fields from ``scale`` to ``epoch`` are those of audit.json."""
+
+    forget: str
+    """Forget classes as text, such as ``1+6``."""
+    audit: str
+    """``main``, or the name of an ablation."""
+    varied: dict[str, Any] | None = None
+    """What the ablation sets."""
+    forget_classes: list[int]
+    retain_original: Number | None
+    forget_original: Number | None
+    proposal: str
+    score: str
+    assignment: str
+    n: Count
+    m: Count
+    epochs: Count
+    seeds: Count
+    cell: str
+    """Key of the cell, where audit.json is."""
+    seconds: Number | None
+    findings: list[str]
+    scale: str
+    kappa: Number | None
+    variant: str
+    rule: str
+    rs: Number
+    rs_std: Number | None
+    delta_rs: Number | None
+    reference_rs: Number | None
+    retain_before: Number
+    retain_after: Number
+    forget_before: Number
+    forget_after: Number
+    floor: Number | None
+    verdict: str
+    epoch: Count
+    probe_seconds: Number | None
+    """To draw the probes, mean over seeds; the same for ``draws``."""
+    draws: Number | None
+    support: dict[str, Number] | None
+    """Where the probes of the first seed lie."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PraRow(ModelRow):
+    """One model after PRA, for one variant and draw of support samples."""
+
+    forget: str
+    forget_classes: list[int]
+    variant: str
+    support: Count
+    """Number of the draw."""
+    alpha: Number
+    retain_before: Number
+    retain_after: Number
+    forget_before: Number
+    forget_after: Number
+    rs: Number
+    delta_rs: Number | None
+    """RS minus that of the retrained model with the same variant and draw."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProbeRow(ModelRow):
+    """The linear probe of one model."""
+
+    forget: str
+    forget_classes: list[int]
+    forget_accuracy: Number
+    per_class: dict[str, Number | None]
+    retain_accuracy: Number | None
+    epoch: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiagnosisRow(ModelRow):
+    """One diagnosed model, scale and forget class."""
+
+    forget: str
+    forget_classes: list[int]
+    cell: str
+    proposal: str
+    score: str
+    n: Count
+    m: Count
+    seeds: Count
+    forget_class: Count
+    scale: str
+    variant: str
+    gain: Number
+    inner: Number | None
+    inner_std: Number | None
+    cosine: Number | None
+    cosine_std: Number | None
+    error: Number | None
+    probe_norm: Number | None
+    chance_norm: Number | None
+    feature_norm: Number | None
+    alpha_mean: Number | None
+    alpha_std: Number | None
+    residual_min: Number | None
+    residual_max: Number | None
+    exact_min: Number | None
+    exact_max: Number | None
+    competitors: Positive
+    """Retain classes; ``sufficient`` and ``rising`` count among them."""
+    sufficient: Count
+    rising: Count
+    pairs: Count
+    pearson: Number | None
+    spearman: Number | None
+    slope_through_origin: Number | None
+    slope: Number | None
+    intercept: Number | None
+    sign_agreement: Number | None
+    correct_confidence: Number | None
+    matched_confidence: Number | None
+    assigned_confidence: Number | None
+    gap: Number | None
+    matched_gap: Number | None
+    assigned: Count
+    """Forget samples that the released head gives to a retain class, out of ``forget_samples``."""
+    forget_samples: Positive
+
+
+@dataclass(frozen=True, kw_only=True)
+class MapRow(ModelRow):
+    """One model with a map of samples and probes; the points are in a file of the cell."""
+
+    forget: str
+    forget_classes: list[int]
+    cell: str
+    scale: str
+    variant: str
+    points: Count
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureRow(Row):
+    """One cell that failed."""
+
+    label: str
+    kind: str
+    message: str
+    attempts: int
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
     """Everything that a store holds for a protocol, as far as it is done."""
 
-    originals: list[Row] = field(default_factory=list)
-    """Accuracy of each original on the test split, per class."""
-    audits: list[Row] = field(default_factory=list)
-    """One per audit, scale, variant and rule."""
-    pra: list[Row] = field(default_factory=list)
-    """One per model, variant and draw of support samples."""
-    probes: list[Row] = field(default_factory=list)
-    """One linear probe per model."""
-    diagnostics: list[Row] = field(default_factory=list)
-    """One per diagnosed model, scale and forget class."""
-    maps: list[Row] = field(default_factory=list)
-    """One per model with a map; its points are in a file of the cell."""
-    failures: list[Row] = field(default_factory=list)
-    """Cells that failed, with their reason."""
+    originals: list[OriginalRow] = field(default_factory=list)
+    audits: list[AuditRow] = field(default_factory=list)
+    pra: list[PraRow] = field(default_factory=list)
+    probes: list[ProbeRow] = field(default_factory=list)
+    diagnostics: list[DiagnosisRow] = field(default_factory=list)
+    maps: list[MapRow] = field(default_factory=list)
+    failures: list[FailureRow] = field(default_factory=list)
     missing: int = 0
     """Goals that are not done."""
 
 
+OF_AUDIT = ("proposal", "score", "assignment", "n", "m", "epochs", "seeds")
+"""Settings of an audit that its rows carry."""
+
+_NAMES = [one.name for one in fields(AuditRow)]
+OF_READING = tuple(_NAMES[_NAMES.index("scale") : _NAMES.index("epoch") + 1])
+"""What a row takes from one of the results in audit.json."""
+
+AnyRow = TypeVar("AnyRow", bound=ModelRow)
+Found = Mapping[str, Any]
+"""What a cell says."""
+
+
 def collect(goals: Sequence[Goal], store: Store) -> Rows:
-    """Read what is done; nothing is computed, nothing written."""
-    known = {goal.cell.key: store.record(goal.cell) for goal in goals}
-    results = {key: record.result for key, record in known.items() if record is not None}
-    done = [goal for goal in goals if goal.cell.key in results]
+    """Read what is done; compute and write nothing.
 
-    def rows_of(what: str, read: Callable[[Goal, Mapping[str, Any]], Iterator[Row]]) -> list[Row]:
-        chosen = (goal for goal in done if goal.what == what)
-        return [row for goal in chosen for row in _checked(goal, store, read(goal, results[goal.cell.key]))]
+    Raises:
+        InputError: A cell does not hold what its kind does; a store may be damaged, or come from elsewhere.
+    """
+    records = {goal.cell.key: store.record(goal.cell) for goal in goals}
+    results = {key: record.result for key, record in records.items() if record is not None}
 
-    originals = rows_of("accuracy", _original)
-    before = {(row["dataset"], row["backbone"], row["seed"]): row for row in originals}
+    def read(what: str, kind: type[AnyRow], rows_of: Callable[[Goal, Found], Iterable[Found]]) -> list[AnyRow]:
+        rows: list[AnyRow] = []
+        for goal in goals:
+            if goal.what == what and goal.cell.key in results:
+                with origin_of(store, goal.cell).reading():
+                    found = rows_of(goal, results[goal.cell.key])
+                    rows += [msgspec.convert({**row, **_identity(goal)}, kind) for row in found]
+        return rows
+
+    originals = read("accuracy", OriginalRow, lambda _, found: [{**found, "accuracy": _overall(found)}])
+    by_model = {(row.dataset, row.backbone, row.seed): row for row in originals}
+    pra = read("pra", PraRow, lambda _, found: [{"delta_rs": None, **row} for row in found["rows"]])
     return Rows(
         originals=originals,
-        audits=rows_of("audit", lambda goal, _: _audit(goal, store, before)),
-        pra=_with_delta(rows_of("pra", _pra)),
-        probes=rows_of("linear-probe", _probe),
-        diagnostics=rows_of("diagnostics", _diagnosis),
-        maps=rows_of("geometry", _map),
-        failures=list(_failures(goals, store)),
-        missing=len(goals) - len(done),
+        audits=read("audit", AuditRow, lambda goal, _: _audit_rows(goal, store, by_model)),
+        pra=_with_delta(pra),
+        probes=read("linear-probe", ProbeRow, lambda _, found: [found]),
+        diagnostics=read("diagnostics", DiagnosisRow, lambda _, found: [{**found, **row} for row in found["rows"]]),
+        maps=read("geometry", MapRow, lambda _, found: [found]),
+        failures=_failures(goals, store),
+        missing=sum(goal.cell.key not in results for goal in goals),
     )
 
 
 def join(parts: Sequence[Rows]) -> Rows:
-    """Put the rows of protocols that share a store together; what several of them have in common counts once.
-
-    >>> one = Rows(probes=[{"method": "delete"}])
-    >>> join([one, Rows(probes=[{"method": "delete"}, {"method": "salun"}])]).probes
-    [{'method': 'delete'}, {'method': 'salun'}]
-    """
+    """Put the rows of protocols that share a store together; a row that several of them have counts once."""
     names = [one.name for one in fields(Rows) if one.name != "missing"]
-    rows = {name: _once([row for part in parts for row in getattr(part, name)]) for name in names}
+    rows = {name: list({repr(row): row for part in parts for row in getattr(part, name)}.values()) for name in names}
     return Rows(**rows, missing=sum(part.missing for part in parts))
 
 
@@ -107,109 +291,65 @@ def accuracy(hits: Sequence[int], samples: Sequence[int], classes: Iterable[int]
     return sum(hits[c] for c in chosen) / total if total else None
 
 
-def _checked(goal: Goal, store: Store, rows: Iterator[Row]) -> list[Row]:
-    """Read the rows of a goal; a cell that says something else than its kind does is named."""
-    origin = origin_of(store, goal.cell)
-    with origin.reading():
-        found = list(rows)
-        json.dumps(found, allow_nan=False)
-    for row in found:
-        origin.check(row, KINDS[goal.what])
-    return found
+def _identity(goal: Goal) -> dict[str, Any]:
+    """Say whose a row is; what a cell says cannot change it."""
+    forget = goal.identity.get("forget")
+    classes = {} if forget is None else {"forget_classes": [int(label) for label in str(forget).split("+")]}
+    return {**goal.identity, **classes, "cell": goal.cell.key}
 
 
-def _original(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
-    overall = accuracy(found["hits"], found["samples"], range(len(found["hits"])))
-    told = {name: found[name] for name in ("hits", "samples", "class_names", "model")}
-    yield {**goal.identity, "accuracy": overall, **told}
+def _overall(found: Found) -> float | None:
+    return accuracy(found["hits"], found["samples"], range(len(found["hits"])))
 
 
-def _audit(goal: Goal, store: Store, before: Mapping[tuple[Any, ...], Row]) -> Iterator[Row]:
-    """Read an audit; a model without a reference is the reference itself, and ΔRS is 0."""
+def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int], OriginalRow]) -> Iterator[Found]:
+    """Read an audit; a model without a reference is the reference itself, and its ΔRS is 0."""
     report = read_result(store.folder(goal.cell) / "audit.json")
     identity = _identity(goal)
+    original = originals.get((identity["dataset"], identity["backbone"], identity["seed"]))
     shared = {
-        **identity,
-        **_original_accuracies(identity, before),
         **{name: report["settings"][name] for name in OF_AUDIT},
-        "cell": goal.cell.key,
+        **_original_accuracies(original, set(identity["forget_classes"])),
         "seconds": report["seconds"],
         "findings": [finding["code"] for finding in report["findings"]],
     }
-    for reading in report["results"]:
-        probes = [p for p in report["probes"] if (p["scale"], p["variant"]) == (reading["scale"], reading["variant"])]
+    for score in report["results"]:
+        probes = [p for p in report["probes"] if (p["scale"], p["variant"]) == (score["scale"], score["variant"])]
         yield {
+            **score,
             **shared,
-            **{name: reading[name] for name in OF_READING},
-            **({} if "reference" in goal.cell.needs else {"delta_rs": 0.0, "reference_rs": reading["rs"]}),
+            **({} if "reference" in goal.cell.needs else {"delta_rs": 0.0, "reference_rs": score["rs"]}),
             "probe_seconds": _mean([p["seconds"] for p in probes]),
             "draws": _mean([p["draws"] for p in probes]),
             "support": probes[0]["support"] if probes else None,
         }
 
 
-def _pra(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
-    for row in found["rows"]:
-        yield _identity(goal) | row | _identity(goal)
-
-
-def _probe(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
-    yield _identity(goal) | dict(found) | _identity(goal)
-
-
-def _diagnosis(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
-    settings = {name: value for name, value in found.items() if name != "rows"}
-    whose = _identity(goal) | {"cell": goal.cell.key}
-    for row in found["rows"]:
-        yield whose | settings | row | whose
-
-
-def _map(goal: Goal, found: Mapping[str, Any]) -> Iterator[Row]:
-    whose = _identity(goal) | {"cell": goal.cell.key}
-    yield whose | dict(found) | whose
-
-
-def _once(rows: Sequence[Row]) -> list[Row]:
-    return list({json.dumps(row, sort_keys=True): row for row in rows}.values())
-
-
-def _with_delta(rows: Sequence[Row]) -> list[Row]:
-    """Add ΔRS: the reference with the same variant and the same draw of samples."""
-
-    def place(row: Row) -> tuple[Any, ...]:
-        return tuple(row[name] for name in ("dataset", "backbone", "seed", "forget", "variant", "support"))
-
-    reference = {place(row): row["rs"] for row in rows if row["method"] == "retrained"}
-    return [row | {"delta_rs": row["rs"] - reference[place(row)] if place(row) in reference else None} for row in rows]
-
-
-def _identity(goal: Goal) -> Row:
-    return {**goal.identity, "forget_classes": [int(label) for label in str(goal.identity["forget"]).split("+")]}
-
-
-def _original_accuracies(identity: Row, before: Mapping[tuple[Any, ...], Row]) -> Row:
-    row = before.get((identity["dataset"], identity["backbone"], identity["seed"]))
+def _original_accuracies(row: OriginalRow | None, forget: set[int]) -> dict[str, float | None]:
     if row is None:
         return {"retain_original": None, "forget_original": None}
-    gone = set(identity["forget_classes"])
-    kept = [label for label in range(len(row["hits"])) if label not in gone]
+    retain = [label for label in range(len(row.hits)) if label not in forget]
     return {
-        "retain_original": accuracy(row["hits"], row["samples"], kept),
-        "forget_original": accuracy(row["hits"], row["samples"], gone),
+        "retain_original": accuracy(row.hits, row.samples, retain),
+        "forget_original": accuracy(row.hits, row.samples, forget),
     }
 
 
-def _failures(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
+def _with_delta(rows: Sequence[PraRow]) -> list[PraRow]:
+    def draw(row: PraRow) -> tuple[Any, ...]:
+        return row.dataset, row.backbone, row.seed, row.forget, row.variant, row.support
+
+    reference = {draw(row): row.rs for row in rows if row.method == "retrained"}
+    return [replace(row, delta_rs=row.rs - reference[draw(row)] if draw(row) in reference else None) for row in rows]
+
+
+def _failures(goals: Sequence[Goal], store: Store) -> list[FailureRow]:
     failures = store.failures()
-    for key, cell in reachable(goal.cell for goal in goals).items():
-        failure = failures.get(key)
-        if failure is not None:
-            yield {
-                "label": cell.label,
-                "kind": failure.reason,
-                "message": failure.message,
-                "attempts": failure.attempts,
-            }
+    return [
+        FailureRow(label=cell.label, kind=failed.reason, message=failed.message, attempts=failed.attempts)
+        for key, cell in reachable(goal.cell for goal in goals).items()
+        if (failed := failures.get(key)) is not None
+    ]
 
 
 def _mean(values: Sequence[int | float]) -> float | None:

@@ -228,7 +228,7 @@ def _about(report: BenchReport, names: Names) -> dict[str, Any]:
         "name": report.protocol.name,
         "description": report.protocol.description,
         "missing": report.rows.missing,
-        "failures": report.rows.failures,
+        "failures": [dict(row) for row in report.rows.failures],
         "tables": [named_table(table, names).to_dict() for table in shown],
         "settings": list(flat(vega.rounded(asdict(report.protocol)))),
     }

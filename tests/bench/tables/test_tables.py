@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from builders.rows import audit_row, pra_row, probe_row
+from builders.rows import audit_row, failure_row, pra_row, probe_row
 from sfra.bench.rows import Rows
 from sfra.bench.tables import (
     Table,
@@ -218,7 +218,7 @@ def test_settings_are_listed_once_with_their_forget_sets() -> None:
 
 
 def test_failures_are_listed_on_one_line_each() -> None:
-    table = failures_table([{"label": "audit of delete 7", "kind": "error", "message": "two\nlines\x1b[2J"}])
+    table = failures_table([failure_row("audit of delete 7", "error", "two\nlines\x1b[2J")])
     assert table.records == [{"label": "audit of delete 7", "kind": "error", "message": "two lines?[2J"}]
     assert failures_table([]).notes == ("Nothing failed.",)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from builders.rows import audit_row
+from builders.rows import audit_row, diagnosis_row
 from sfra.bench.rows import Rows
 from sfra.bench.tables import alignment_table, confidence_table, margin_table, sensitivity_table
 from sfra.bench.tables.from_rows import tables_of
@@ -27,38 +27,6 @@ def printed(name: str) -> list[dict[str, str]]:
 
 def plain(text: str | None) -> str | None:
     return "0.00" if text == "-0.00" else text
-
-
-def diagnosis_row(method: str = "delete", forget: tuple[int, ...] = (7,), **changes: Any) -> dict[str, Any]:
-    """One forget class of one diagnosed model."""
-    return {
-        "dataset": "cifar10",
-        "backbone": "resnet18-small",
-        "seed": 0,
-        "method": method,
-        "forget": "+".join(map(str, forget)),
-        "forget_classes": list(forget),
-        "forget_class": forget[0],
-        "scale": "native",
-        "inner": 0.5,
-        "inner_std": None,
-        "cosine": 0.25,
-        "cosine_std": None,
-        "alpha_mean": 1.0,
-        "alpha_std": 0.1,
-        "competitors": 9,
-        "sufficient": 3,
-        "rising": 9,
-        "pearson": 0.9,
-        "spearman": 0.8,
-        "slope": 1.1,
-        "sign_agreement": 0.75,
-        "correct_confidence": 0.95,
-        "assigned_confidence": 0.35,
-        "gap": 0.6,
-        "assigned": 90,
-        "forget_samples": 100,
-    } | changes
 
 
 def test_the_alignment_is_printed_as_in_the_paper() -> None:

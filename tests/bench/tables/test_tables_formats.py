@@ -18,7 +18,7 @@ import sfra.bench.tables.latex_layout
 import sfra.bench.tables.markdown
 import sfra.bench.tables.names
 import sfra.bench.tables.table
-from builders.rows import audit_row, pra_row, probe_row
+from builders.rows import audit_row, failure_row, pra_row, probe_row
 from sfra.bench.tables import (
     MISSING,
     Column,
@@ -167,7 +167,7 @@ def wide_table() -> Table:
         small(),
         long_table(),
         wide_table(),
-        failures_table([{"label": HOSTILE, "kind": "error", "message": HOSTILE * 3}]),
+        failures_table([failure_row(HOSTILE, "error", HOSTILE * 3)]),
         one(HOSTILE, title=HOSTILE, notes=(HOSTILE,)),
     ],
     ids=["small", "long", "wide", "failures", "hostile"],
@@ -192,7 +192,7 @@ def test_minus_signs_are_set_as_such_and_short_tables_float_while_long_ones_brea
     assert r"\begin{longtable}" in long
     assert long.startswith("% needs booktabs, longtable\n")
     assert r"\setlength{\tabcolsep}" in to_latex(wide_table())
-    assert r"p{0.6\linewidth}" in to_latex(failures_table([{"label": "a", "kind": "b", "message": "c"}]))
+    assert r"p{0.6\linewidth}" in to_latex(failures_table([failure_row("a", "b", "c")]))
 
 
 def test_an_empty_table_is_its_notes() -> None:
