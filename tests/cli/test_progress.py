@@ -1,70 +1,89 @@
-"""Progress: bars on a terminal, a few lines in a log, nothing when quiet."""
+"""Progress: a bar on a terminal, a few lines in a log, nothing when quiet."""
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import subprocess
 import sys
 import threading
+from typing import Any
 
 import pytest
-from rich.progress import Progress
+from rich.console import Console
+from rich.progress import Progress as Bar
 
 from builders.cli import Files
-from sfra.cli.progress import Bars, Lines, showing
+from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.summary import Progress
+from sfra.cli import progress as progress_module
+from sfra.cli.progress import GridBar, GridLines, Lines, StageBar, beginning, duration, showing, showing_grid
 
 Capture = pytest.CaptureFixture[str]
+LONG = "validation features of negative-gradient-plus 23+25+38 (tiny-imagenet, resnet18-small, seed 0) – ünï"
 
 
-def test_a_log_gets_a_line_when_a_stage_begins_or_begins_again(capsys: Capture) -> None:
+def test_log_gets_a_line_when_a_stage_begins_or_begins_again(capsys: Capture) -> None:
     with showing() as tell:
         for stage, done in [("extracting", 100), ("extracting", 200), ("relearning", 1), ("relearning", 2)]:
             tell(stage, done, 2000)
         tell("relearning", 1, 1)
     assert capsys.readouterr().err == "extracting (101 of 2,000)\nrelearning: 2,000 runs\nrelearning\n"
+    assert beginning("resuming", 12, 40) == "resuming a run of 40 epochs"
+    assert beginning("auditing other N and M", 5, 5) == "auditing other N and M (5 of 5)"
 
 
-@pytest.mark.parametrize(
-    ("told", "line"),
-    [
-        (("training", 0, 40), "training: 40 epochs"),
-        (("unlearning", 0, 1), "unlearning"),
-        (("resuming", 12, 40), "resuming a run of 40 epochs"),
-        (("extracting features", 447, 447), "extracting features: 447 samples"),
-        (("auditing delete", 1, 5), "auditing delete (2 of 5)"),
-        (("auditing other N and M", 5, 5), "auditing other N and M (5 of 5)"),
-    ],
-)
-def test_a_line_says_what_is_counted_or_which_step_of_how_many_begins(
-    capsys: Capture, told: tuple[str, int, int], line: str
-) -> None:
-    Lines()(*told)
-    assert capsys.readouterr().err == f"{line}\n"
-
-
-def test_a_log_gets_no_more_than_a_few_lines(capsys: Capture) -> None:
+def test_log_gets_no_more_than_a_few_lines(capsys: Capture) -> None:
     tell = Lines(limit=3)
     for stage in range(50):
         tell(str(stage), 0, 1)
     assert capsys.readouterr().err == "0\n1\n2\n"
 
 
+def test_log_says_how_long_a_long_stage_still_takes(capsys: Capture) -> None:
+    times = iter([0.0, 5.0, 30.0, 31.0, 60.0, 900.0, 1000.0])
+    tell = Lines(clock=lambda: next(times))
+    for done in (0, 5, 20, 40, 50, 90, 100):
+        tell("training", done, 100)
+    assert capsys.readouterr().err.splitlines() == [
+        "training: 100 epochs",
+        "training: 20 of 100, 2 min left",
+        "training: 50 of 100, 60 s left",
+        "training: 90 of 100, 2 min left",
+    ]
+
+
+def test_time_left_does_not_count_what_an_earlier_run_did(capsys: Capture) -> None:
+    times = iter([0.0, 20.0])
+    tell = Lines(clock=lambda: next(times))
+    tell("training", 80, 100)
+    tell("training", 90, 100)
+    assert capsys.readouterr().err.splitlines()[-1] == "training: 90 of 100, 20 s left"
+
+
+def test_durations_are_read_at_a_glance() -> None:
+    texts = {0.4: "0 s", 99.0: "99 s", 100.0: "2 min", 3599.0: "1 h 0 min", 9000.0: "2 h 30 min"}
+    assert {seconds: duration(seconds) for seconds in texts} == texts
+
+
 def test_quiet_shows_nothing(capsys: Capture) -> None:
     with showing(quiet=True) as tell:
         tell("relearning", 1, 3)
+    with showing_grid(quiet=True) as hear:
+        assert hear is None
     captured = capsys.readouterr()
     assert captured.out + captured.err == ""
 
 
 def test_there_is_one_bar_at_a_time_and_it_follows_the_stage() -> None:
-    progress = Progress(disable=True)
-    tell = Bars(progress)
-    assert [task.description for task in progress.tasks] == ["loading"]
+    bar = Bar(disable=True)
+    tell = StageBar(bar)
+    assert [task.description for task in bar.tasks] == ["loading"]
     tell("relearning", 2, 3)
-    assert [(task.description, task.completed, task.total) for task in progress.tasks] == [("relearning", 2, 3)]
+    assert [(task.description, task.completed, task.total) for task in bar.tasks] == [("relearning", 2, 3)]
     tell("relearning", 1, 9)
-    assert [(task.description, task.completed, task.total) for task in progress.tasks] == [("relearning", 1, 9)]
+    assert [(task.description, task.completed, task.total) for task in bar.tasks] == [("relearning", 1, 9)]
 
 
 @pytest.mark.skipif(not hasattr(os, "openpty"), reason="there are no pseudo-terminals here")
@@ -89,6 +108,90 @@ def test_bars_go_to_the_terminal_and_leave_stdout_to_the_json(files: Files) -> N
     reader.join()
     os.close(ours)
     assert ran.returncode == 0
-    assert json.loads(ran.stdout)["schema"] == "sfra.audit/1"
+    assert json.loads(ran.stdout)["verdict"]
     assert b"loading" in seen
     assert b"\x1b[" in seen
+
+
+# a grid
+
+
+def cell(label: str) -> Cell:
+    return Cell(kind="train", version=1, settings={"label": label}, label=label)
+
+
+def cells(event: str, label: str = "original", **facts: Any) -> Progress:
+    running = facts.pop("running", (cell(label),))
+    given = {"message": "", "step": None, "done": 3, "failed": 0, "left": 7, "eta": 95.0, **facts}
+    return Progress(event=event, cell=cell(label), running=running, **given)
+
+
+def drawn(monkeypatch: pytest.MonkeyPatch, width: int, *events: Progress) -> str:
+    """Draw a terminal of a width and return its last picture, with everything printed above it."""
+    screen = Console(file=io.StringIO(), force_terminal=True, width=width, color_system=None, legacy_windows=False)
+    monkeypatch.setattr("rich.console.Console", lambda **options: screen)
+    bar = progress_module._bar()
+    terminal = GridBar(bar)
+    with screen.capture() as captured:
+        for event in events:
+            terminal(event)
+        screen.print(bar.get_renderable())
+    return captured.get()
+
+
+def test_log_of_a_grid_names_the_first_cell_then_some_and_the_last(capsys: Capture) -> None:
+    times = iter([1.0, 1.0, 2.0, 9.0, 9.0, 10.0, 10.0])
+    tell = GridLines(clock=lambda: next(times))
+    for n in (1, 2, 3):
+        tell(cells("written", f"cell {n}", done=n, left=10 - n))
+    tell(cells("written", "last", done=10, left=0, eta=None))
+    assert capsys.readouterr().err.splitlines() == [
+        "1 of 10 cells, about 95 s left; last: cell 1",
+        "3 of 10 cells, about 95 s left; last: cell 3",
+        "10 of 10 cells, time left not known yet; last: last",
+    ]
+
+
+def test_log_of_a_grid_tells_failures_in_one_line_and_waiting_once(
+    capsys: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    monkeypatch.setenv("TERM", "dumb")
+    with showing_grid() as tell:
+        assert tell is not None
+        tell(cells("failed", "delete 3", message="raised: it went wrong\n  expected: better"))
+        tell(cells("again", "delete 7", message="killed by SIGKILL"))
+        tell(cells("waiting"))
+        tell(cells("waiting"))
+    assert capsys.readouterr().err.splitlines() == [
+        "delete 3 failed: raised: it went wrong",
+        "delete 7 crashed and will be tried again: killed by SIGKILL",
+        "original is computed by another run",
+    ]
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_figures_stay_whole_on_a_narrow_terminal(monkeypatch: pytest.MonkeyPatch, width: int) -> None:
+    running = (cell("other"), cell(LONG))
+    picture = drawn(monkeypatch, width, cells("start", LONG, running=running, done=35, left=23, eta=42.0))
+    [line] = picture.splitlines()
+    assert "35/58" in line
+    assert "about 42 s left" in line
+    assert len(line) <= width
+    assert (LONG in line and "and 1 more" in line) == (width == 200)
+
+
+def test_failure_is_printed_above_the_bar_as_text_and_counted_in_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed = cells("failed", "[red]delete[/red] 3", message="raised: [bold]it went wrong", failed=1, running=())
+    above, bar = drawn(monkeypatch, 100, failed).splitlines()
+    assert above == "[red]delete[/red] 3 failed: raised: [bold]it went wrong"
+    assert "about 95 s left, 1 failed" in bar
+
+
+@pytest.mark.parametrize("facts", [{"eta": 600.0, "seen": 0.08}, {"eta": None}])
+def test_no_time_is_named_before_most_cells_are_of_a_known_kind(
+    monkeypatch: pytest.MonkeyPatch, facts: dict[str, Any]
+) -> None:
+    picture = drawn(monkeypatch, 100, cells("start", **facts))
+    assert "3/10" in picture
+    assert "left" not in picture

@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 from rich.console import Console
 
 import sfra
@@ -15,7 +16,6 @@ from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport
 from sfra.auditing.verdict import VERDICTS
 from sfra.cli.summary import summary
-from sfra.cli.tables import demo_table
 from sfra.data import FeatureSet
 
 Capture = pytest.CaptureFixture[str]
@@ -25,15 +25,12 @@ NAMES = ("ant", "cat", "dog", "ox", "pig")
 @pytest.fixture(scope="module")
 def report() -> AuditReport:
     """A real report, with a reference, a sweep and two seeds."""
-    import torch
-
     data = FeatureSet(features=torch.tensor(FEATURES), labels=torch.tensor(LABELS), class_names=NAMES, source="beasts")
     weight, bias = WEIGHT.copy(), BIAS.copy()
     weight[FORGET], bias[FORGET] = 0.0, -3.0
-    head, other = sfra.Head(weight, bias), sfra.Head(weight, 2 * bias)
-    return sfra.audit(
-        head, "ox", data=data, reference=other, reference_data=data, n=200, m=20, epochs=3, seeds=2, scale="sweep"
-    )
+    head, reference = sfra.Head(weight, bias), sfra.Head(weight, 2 * bias)
+    settings = {"n": 200, "m": 20, "epochs": 3, "seeds": 2, "scale": "sweep"}
+    return sfra.audit(head, "ox", data=data, reference=reference, reference_data=data, **settings)
 
 
 def text(report: AuditReport, out: Path | None = None, *, width: int = 80) -> str:
@@ -48,33 +45,21 @@ def words(report: AuditReport) -> str:
     return " ".join(text(report).split())
 
 
-@pytest.mark.parametrize("verdict", VERDICTS)
-def test_the_verdict_stands_in_words_above_every_number(report: AuditReport, verdict: str) -> None:
-    shown = words(replace(report, verdict=verdict))
-    assert f"Verdict: {verdict} {VERDICTS[verdict]}" in shown
-    assert shown.index("Verdict:") < shown.index("Accuracy")
+def test_verdict_stands_in_words_above_every_number(report: AuditReport) -> None:
+    for verdict in VERDICTS:
+        shown = words(replace(report, verdict=verdict))
+        assert f"Verdict: {verdict} {VERDICTS[verdict]}" in shown
+        assert shown.index("Verdict:") < shown.index("Accuracy")
 
 
-def test_it_tells_one_from_several(report: AuditReport) -> None:
-    one = replace(
-        report,
-        model=report.model | {"width": 1, "forget_row": "missing"},
-        data={**(report.data or {}), "samples": 1},
-        settings=report.settings | {"epochs": 1, "seeds": 1},
-    )
-    shown = words(one)
-    for text_of_one in ("1 feature, no output for the forgotten class)", "(1 sample)", "per class, 1 epoch, 1 seed"):
-        assert text_of_one in shown
-    several = words(replace(one, forget_classes=[1, 3]))
-    assert "no output for the forgotten classes)" in several
-    assert "8 features" in words(report)
-
-
-def test_it_says_what_was_tested(report: AuditReport) -> None:
+def test_summary_says_what_was_tested(report: AuditReport) -> None:
     shown = words(report)
     assert "Forgotten class 3 (ox)" in shown
     assert "beasts (300 samples)" in shown
     assert "N = 200, M = 20 probes per class, 3 epochs, 2 seeds" in shown
+    several = words(replace(report, forget_classes=[1, 3]))
+    assert "Forgotten classes 1 (cat), 3 (ox)" in several
+    assert "2 forgotten classes" in several
 
 
 def test_accuracies_are_in_percent_before_and_after(report: AuditReport) -> None:
@@ -84,46 +69,43 @@ def test_accuracies_are_in_percent_before_and_after(report: AuditReport) -> None
     assert "forget forgotten class 0.0 % 93.9 % +93.9 points" in shown
 
 
-def test_the_score_comes_with_its_setting_spread_interval_and_floor(report: AuditReport) -> None:
-    shown = words(replace(report, rs=0.8754, rs_std=0.0042, rs_interval=(0.8581, 0.8893), floor=0.1036))
+def test_score_comes_with_its_setting_spread_interval_and_floor(report: AuditReport) -> None:
+    changed = replace(report, rs=0.8754, rs_std=0.0042, rs_interval=(0.8581, 0.8893), floor=0.1036)
+    shown = words(changed)
     assert "RS 0.875 0: nothing comes back; 1: all of it" in shown
     assert "± 0.004 over 2 seeds, 95 % interval 0.858 to 0.889" in shown
     assert "canonical scale, source-free rule (last epoch)" in shown
     assert "floor 0.104 scored by a head that always answers the forgotten class" in shown
+    assert "over 2 seeds" not in words(replace(changed, rs_std=None))
 
 
-def test_one_seed_has_no_spread(report: AuditReport) -> None:
-    assert "over 2 seeds" not in words(replace(report, rs_std=None))
-
-
-def test_with_a_reference_the_difference_comes_with_what_it_is_taken_from(report: AuditReport) -> None:
+def test_difference_comes_with_what_it_is_taken_from(report: AuditReport) -> None:
     shown = words(replace(report, delta_rs=0.7954, reference_rs=0.08, delta_rs_interval=(0.75, 0.83)))
     assert "ΔRS +0.795 RS minus 0.080, that of the reference in the same audit" in shown
     assert "95 % interval +0.750 to +0.830" in shown
 
 
-def test_without_a_reference_it_says_that_the_score_is_not_evidence(files: Files, capfd: Capture) -> None:
+def test_without_a_reference_the_score_is_said_to_be_no_evidence(files: Files, capfd: Capture) -> None:
     shown = " ".join(run(capfd, *files.measured).out.split())
     assert "Reference none: there is nothing to compare with" in shown
     assert "ΔRS - not measured: without a reference, RS alone is not evidence of memory (pass --reference)" in shown
 
 
-def test_without_data_it_says_that_nothing_was_measured(files: Files, capfd: Capture) -> None:
+def test_without_data_nothing_is_said_to_be_measured(files: Files, capfd: Capture) -> None:
     shown = " ".join(run(capfd, "audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--epochs", 2).out.split())
     assert "Data none: nothing is measured" in shown
     assert "without evaluation data nothing was measured" in shown
-    assert "Accuracy" not in shown
     assert "RS " not in shown
 
 
-def test_a_missing_row_is_named(files: Files, capfd: Capture) -> None:
+def test_missing_row_is_named(files: Files, capfd: Capture) -> None:
     arguments = ("audit", files.headless, "--forget", 3, "--missing-row", "--data", files.features)
     shown = " ".join(run(capfd, *arguments, "--n", 200, "--m", 20, "--epochs", 2).out.split())
     assert "(4 outputs, 8 features, no output for the forgotten class)" in shown
     assert "source-free rule (last epoch), forget row restored" in shown
 
 
-def test_every_reading_is_in_the_table_and_the_verdicts_is_marked(report: AuditReport) -> None:
+def test_every_reading_is_in_the_table_and_that_of_the_verdict_is_marked(report: AuditReport) -> None:
     lines = text(report).splitlines()
     start = next(i for i, line in enumerate(lines) if line.startswith("All readings"))
     table = lines[start + 2 : start + 11]
@@ -133,24 +115,20 @@ def test_every_reading_is_in_the_table_and_the_verdicts_is_marked(report: AuditR
         assert sum(rule in line for line in table) == 3
 
 
-def test_a_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditReport) -> None:
+def test_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditReport) -> None:
     results = [dict(row, verdict=report.verdict) for row in report.results]
     agreed = words(replace(report, results=results))
     row = next(row for row in results if (row["variant"], row["rule"]) == ("reset-row", "source-free"))
     row |= {"verdict": "recovered", "rs": 0.55, "delta_rs": 0.5}
-    other = words(replace(report, results=results))
     sentence = "Other readings of the same audit: - with a fresh forget row: recovered (RS 0.550, ΔRS +0.500)"
     assert report.verdict != "recovered"
     assert sentence not in agreed
-    assert sentence in other
+    assert sentence in words(replace(report, results=results))
+    after_reset = words(replace(report, verdict="recovered-after-reset"))
+    assert f"- as released, the numbers below: {report.verdict} (RS " in after_reset
 
 
-def test_a_verdict_that_rests_on_a_fresh_row_says_what_the_row_as_released_gives(report: AuditReport) -> None:
-    shown = words(replace(report, verdict="recovered-after-reset"))
-    assert f"- as released, the numbers below: {report.verdict} (RS " in shown
-
-
-def test_the_sweep_is_summed_up(report: AuditReport) -> None:
+def test_sweep_is_summed_up(report: AuditReport) -> None:
     assert report.sweep is not None
     shown = words(replace(report, sweep=report.sweep | {"area": 0.3123, "rs_at_reference": 0.8471, "level": 0.05}))
     assert f"Scale κ RS reference RS ΔRS retain forget {SWEEP[0]:.2f}" in shown
@@ -167,16 +145,12 @@ def test_findings_stand_in_the_order_given_with_code_severity_and_message(report
     )
     shown = words(replace(report, findings=findings))
     assert "critical degenerate Relearning destroyed the rest. warning small-m M = 20 is few." in shown
-    assert "docs/flags.md" in shown
     assert "Findings" not in words(replace(report, findings=()))
 
 
-def test_it_ends_with_the_time_and_the_files(report: AuditReport) -> None:
-    timed = replace(report, seconds=12.34)
-    assert text(timed, Path("results")).splitlines()[-1] == (
-        "Took 12.3 s. Written to results: audit.json, relearned_head.safetensors."
-    )
-    assert "Took 12.3 s. Nothing was written: pass --out DIR to keep the result" in words(timed)
+def test_summary_ends_with_the_time_and_the_files(report: AuditReport) -> None:
+    timed = text(replace(report, seconds=12.34), Path("results"))
+    assert timed.endswith("\nTook 12.3 s. Written to results: audit.json, relearned_head.safetensors.\n")
 
 
 @pytest.mark.parametrize("width", [80, 120])
@@ -192,28 +166,3 @@ def test_text_from_files_cannot_reach_the_terminal_as_codes_or_markup(report: Au
     shown = text(replace(report, class_names=names, model=report.model | {"source": "x\x1b]0;y\x07"}))
     assert "\x1b" not in shown
     assert "3 ([red]o?[2Jx[/red])" in shown
-
-
-def test_several_forget_classes_are_all_named(report: AuditReport) -> None:
-    shown = words(replace(report, forget_classes=[1, 3]))
-    assert "Forgotten classes 1 (cat), 3 (ox)" in shown
-    assert "2 forgotten classes" in shown
-
-
-def test_the_demo_table_has_a_row_per_model() -> None:
-    row = {
-        "model": "delete",
-        "retain_before": 0.95,
-        "retain_after": 0.94,
-        "forget_before": 0.0,
-        "forget_after": 0.9,
-        "rs": 0.94,
-        "delta_rs": 0.5,
-        "verdict": "recovered",
-    }
-    console = Console(width=80)
-    with console.capture() as captured:
-        console.print(demo_table([row, row | {"model": "reference", "delta_rs": None, "verdict": "reference"}]))
-    lines = captured.get().splitlines()
-    assert " ".join(lines[2].split()) == "delete 95.0 94.0 0.0 90.0 0.940 +0.500 recovered"
-    assert lines[3].split()[-2:] == ["-", "reference"]

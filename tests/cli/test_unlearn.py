@@ -51,15 +51,15 @@ def test_classes_go_by_name_and_settings_by_type(original: Path, capfd: Capture)
     assert "unlearning: 2 epochs" in err
 
 
-def test_the_summary_ends_with_the_audit_to_try(original: Path, capfd: Capture) -> None:
+def test_summary_ends_with_the_audit_to_try(original: Path, capfd: Capture) -> None:
     code, out, _ = unlearn(capfd, "--forget", 7)
     assert code == 0
     assert out.startswith("Unlearned by delete, epoch ")
     assert "\nOn the validation split: retain " in out
     assert out.endswith(
         "\nWritten to m.\n\nNext:\n"
-        "  sfra unlearn original --forget 7 --data digits --method retrained --out reference\n"
-        "  sfra audit m --forget 7 --data digits --reference reference\n"
+        "  sfra unlearn original --forget 7 --data digits --method retrained --out reference-7\n"
+        "  sfra audit m --forget 7 --data digits --reference reference-7\n"
     )
 
 
@@ -67,33 +67,25 @@ def next_lines(out: str) -> list[str]:
     return out.partition("\nNext:\n")[2].splitlines()
 
 
-def test_a_reference_that_lies_there_is_used_if_it_lacks_these_classes(original: Path, capfd: Capture) -> None:
-    audit = "  sfra audit m --forget {} --data digits --reference {}"
-    _, out, _ = unlearn(
-        capfd, "--forget", 7, "--method", "retrained", "--set", "learning_rate=0.1", "--out", "reference"
-    )
-    assert next_lines(out) == ["  sfra audit UNLEARNED --forget 7 --data digits --reference reference"]
-    assert next_lines(unlearn(capfd, "--forget", 7)[1]) == [audit.format(7, "reference")]
+def test_reference_that_lies_there_is_used(original: Path, capfd: Capture) -> None:
+    retrained = ("--method", "retrained", "--set", "learning_rate=0.1", "--out", "reference-1-3")
+    _, out, _ = unlearn(capfd, "--forget", "3,1", *retrained)
+    assert next_lines(out) == ["  sfra audit UNLEARNED --forget 1,3 --data digits --reference reference-1-3"]
     lines = next_lines(unlearn(capfd, "--forget", "3,1")[1])
-    assert lines == [
-        "  sfra unlearn original --forget 1,3 --data digits --method retrained --out reference-1-3",
-        audit.format("1,3", "reference-1-3"),
-    ]
+    assert lines == ["  sfra audit m --forget 1,3 --data digits --reference reference-1-3"]
 
 
-def test_the_reference_is_to_be_trained_by_the_recipe_of_the_original(files: Files, capfd: Capture) -> None:
+def test_reference_is_trained_by_the_recipe_of_the_original(files: Files, capfd: Capture) -> None:
     model = build("small-mlp", classes=10, seed=0)
     notes = {"recipe": "digits-small-cnn"}
     save_model("original", model, backbone="small-mlp", classes=10, notes=notes)
-    assert (
-        "--method retrained --recipe digits-small-cnn --out reference"
-        in next_lines(unlearn(capfd, "--forget", 7)[1])[0]
-    )
+    lines = next_lines(unlearn(capfd, "--forget", 7)[1])
+    assert "--method retrained --recipe digits-small-cnn --out reference-7" in lines[0]
     own = unlearn(capfd, "--forget", 7, "--recipe", "digits-small-mlp")[1]
-    assert "--method retrained --recipe digits-small-mlp --out reference" in next_lines(own)[0]
+    assert "--method retrained --recipe digits-small-mlp --out reference-7" in next_lines(own)[0]
 
 
-def test_a_method_of_ones_own_goes_by_its_address(original: Path, capfd: Capture) -> None:
+def test_own_method_goes_by_its_address(original: Path, capfd: Capture) -> None:
     code, out, _ = unlearn(capfd, "--forget", 7, "--method", "sfra.unlearn.finetune:Finetune", "--json")
     assert (code, json.loads(out)["method"]) == (0, "finetune")
 
@@ -104,21 +96,17 @@ def test_a_method_of_ones_own_goes_by_its_address(original: Path, capfd: Capture
         (("--forget", "7", "--set", "lr=1"), "expected: epochs, batch_size, learning_rate, optimizer"),
         (("--forget", "7", "--set", "learning_rate=fast"), "learning_rate"),
         (("--forget", "7", "--set", "momentum"), "--set NAME=VALUE"),
-        (("--forget", "7", "--set", "epochs=3"), "a setting is given twice"),
-        (("--forget", "7", "--method", "forgetting"), "there is no such unlearning method"),
+        (("--forget", "7", "--set", "momentum=" + "9" * 5000), "--set NAME=VALUE"),
+        (("--forget", "7", "--set", "epochs=3"), "epochs is set twice"),
         (("--forget", "7", "--method", "bad-teachr"), "do:       write bad-teacher, if you mean that"),
-        (("--forget", "ten"), "there is no class named 'ten'"),
-        (("--forget", "12"), "the forget class is out of range\n  expected: an index from 0 to 9\n  got:      12"),
-        (("--forget", "7,-1"), "the forget class is out of range\n  expected: an index from 0 to 9\n  got:      -1"),
+        (("--forget", "ten"), "ten"),
+        (("--forget", "7,-1"), "an index from 0 to 9\n  got:      -1"),
         (("--forget", ""), "a forget class is empty"),
-        (("--forget", "7", "--set", "momentum=" + "9" * 5000), "a setting cannot be read"),
-        (("--forget", "7", "--set", "learning_rate=" + "9" * 400), "learning_rate is too large\n"),
-        (("--forget", "7", "--set", "batch_size=1" + "0" * 30), "batch_size is too large\n"),
         (("--forget", "7", "--out", "original"), "the original would be replaced"),
-        (("--forget", "7", "--data", "nothing"), "there is no such data set"),
+        (("--forget", "7", "--data", "nothing"), "nothing"),
     ],
 )
-def test_what_the_user_can_fix_ends_with_a_message_and_2(
+def test_unlearn_refuses_bad_input_with_a_message(
     original: Path, capfd: Capture, options: tuple[str, ...], message: str
 ) -> None:
     code, out, err = unlearn(capfd, *options)
@@ -137,7 +125,7 @@ def contents(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     "moment", ["sfra.cli.progress.Lines.__call__", "sfra.models.backbones.checkpoint.processor_config"]
 )
-def test_an_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
+def test_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
     original: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, before: str, moment: str
 ) -> None:
     if before != "nothing":
@@ -166,19 +154,13 @@ def test_an_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
     assert {path.name for path in Path().iterdir()} == {"m", "original"}
 
 
-def test_a_model_that_is_not_there_is_said_to_be_missing(files: Files, capfd: Capture) -> None:
+def test_unlearn_refuses_what_is_no_model_directory(files: Files, capfd: Capture) -> None:
     code, _, err = unlearn(capfd, "--forget", 7)
-    assert code == 2
-    assert "there is no such directory" in err
-
-
-def test_a_file_is_no_model_directory(files: Files, capfd: Capture) -> None:
+    assert (code, "original" in err) == (2, True)
     ran = run(capfd, "unlearn", files.state_dict, "--data", "digits", "--method", "delete", "--forget", 7, "--out", "m")
     assert ran.code == 2
-    assert (
-        "weights.pt is not a model directory\n  expected: a folder with config.json and model.safetensors\n" in ran.err
-    )
-    assert "  got:      a file\n  do:       make one with sfra train, or save_pretrained of transformers" in ran.err
+    assert "weights.pt is not a model directory" in ran.err
+    assert "make one with sfra train, or save_pretrained of transformers" in ran.err
 
 
 def test_settings_are_read_as_numbers_truth_lists_or_text() -> None:
@@ -190,6 +172,6 @@ def test_settings_are_read_as_numbers_truth_lists_or_text() -> None:
         "e": "adam",
         "f": "x=y",
     }
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read a setting"):
         parse_settings(["=1"])
     assert doctest.testmod(sfra.cli.unlearn).attempted > 0

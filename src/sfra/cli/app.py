@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from sfra._version import __version__
-from sfra.cli import bench_pack as bench_pack
 from sfra.cli.audit import audit
 from sfra.cli.bench import bench
 from sfra.cli.command import Command

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
 
 import typer
 
 from sfra.cli import options as opt
-from sfra.cli.command import say
-from sfra.cli.output import check_folder, print_json, show
+from sfra.cli.command import check_folder, print_json, say, show
+from sfra.cli.options import argument, ending, group, running
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
-
-if TYPE_CHECKING:
-    from sfra.auditing.result import AuditReport
 
 FILES = ("audit.json", "relearned_head.safetensors")
 """What ``--out`` receives."""
@@ -23,38 +19,92 @@ NEEDS = {"reference": "data", "reference-data": "reference", "validation": "data
 """Options that mean nothing without another."""
 
 GATE_FAILED = 1
+WHAT = "What is audited"
+what, how = group(WHAT), group("How it is audited")
 
 
 def audit(
-    model: opt.Model,
-    forget: opt.Forget,
-    data: opt.Data = None,
-    reference: opt.Reference = None,
-    reference_data: opt.ReferenceData = None,
-    validation: opt.Validation = None,
-    arch: opt.Arch = None,
-    reference_arch: opt.ReferenceArch = None,
-    missing_row: opt.MissingRow = False,
-    n: opt.N = None,
-    m: opt.M = None,
-    proposal: opt.Proposal = "gaussian",
-    score: opt.Score = "softmax",
-    assignment: opt.Assignment = "greedy",
-    scale: opt.Scale = "canonical",
-    epochs: opt.Epochs = 100,
-    seeds: opt.Seeds = 1,
-    max_draws: opt.MaxDraws = None,
-    no_reset_row: opt.NoResetRow = False,
-    diagnostics: opt.Diagnostics = False,
+    model: Annotated[
+        str,
+        argument(
+            WHAT,
+            "MODEL",
+            "The released model: a model directory, a Hugging Face id, a state dict (.safetensors, .pt, .pth) with "
+            "--arch, an .onnx file, or a head alone (.npz or .safetensors with weight and bias).",
+        ),
+    ],
+    forget: Annotated[
+        list[str],
+        what("CLASS", "Forgotten class, by name or index; several with commas, or repeat the option.", default=False),
+    ],
+    data: Annotated[
+        str | None,
+        what(
+            "DATA",
+            "Labelled test data to measure on: a name (sfra list datasets), an image folder, or a .npz or .safetensors "
+            "with features or images, and labels. Without it nothing is measured.",
+        ),
+    ] = None,
+    reference: Annotated[
+        str | None,
+        what(
+            "MODEL",
+            "A model trained without the class, to compare with (ΔRS); same forms as MODEL, or the audit.json of an "
+            "earlier audit of it.",
+        ),
+    ] = None,
+    reference_data: Annotated[
+        str | None, what("DATA", "The reference's own features, when --data holds features rather than images.")
+    ] = None,
+    validation: Annotated[
+        str | None,
+        what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data"),
+    ] = None,
+    arch: Annotated[
+        str | None, what("NAME", "Architecture of a state dict: a name (sfra list backbones) or package:factory.")
+    ] = None,
+    reference_arch: Annotated[
+        str | None, what("NAME", "Architecture of the reference.", default="that of MODEL")
+    ] = None,
+    missing_row: Annotated[
+        bool,
+        what(None, "The head has no output for the forgotten classes: restore it with fresh rows.", "--missing-row"),
+    ] = False,
+    n: Annotated[int | None, how("N", "Candidates per retain class.", default="by number of classes")] = None,
+    m: Annotated[
+        int | None, how("M", "Probes kept of the N, per retain class.", default="by number of classes")
+    ] = None,
+    proposal: Annotated[str, how("NAME", "Distribution of the probes (sfra list proposals).")] = "gaussian",
+    score: Annotated[str, how("NAME", "Score that ranks the probes (sfra list scores).")] = "softmax",
+    assignment: Annotated[
+        str, how("NAME", "How several forget classes share the probes (sfra list assignments).")
+    ] = "greedy",
+    scale: Annotated[
+        str, how("SCALE", "Scale of the verdict: native, canonical, sweep or a number (sfra list scales).")
+    ] = "canonical",
+    epochs: Annotated[int, how("N", "Length of the relearning, in passes over the probes.")] = 100,
+    seeds: Annotated[int, how("N", "How many times to audit, each with new draws; scores are means.")] = 1,
+    max_draws: Annotated[
+        int | None, how("N", "Give up after this many random draws for the probes of a run.", default="a billion")
+    ] = None,
+    no_reset_row: Annotated[
+        bool, how(None, "Do not also audit with the forgotten class's output re-initialised.", "--no-reset-row")
+    ] = False,
+    diagnostics: Annotated[
+        bool,
+        how(None, "Also say how the result came about: alignment, margin, confidence, trade-off.", "--diagnostics"),
+    ] = False,
     seed: opt.Seed = 0,
     device: opt.Device = "cpu",
-    threads: opt.Threads = None,
-    no_cache: opt.NoCache = False,
+    threads: Annotated[int | None, running("N", "Threads for the probes on the CPU.", default="all cores")] = None,
+    no_cache: Annotated[bool, running(None, "Neither reuse nor keep extracted features.", "--no-cache")] = False,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
     out: opt.Out = None,
     json: opt.Json = False,
-    fail_if: opt.FailIf = None,
+    fail_if: Annotated[
+        list[str] | None, ending("EXPR", 'Exit with 1 if this holds, for example "delta_rs>0.1"; may be repeated.')
+    ] = None,
 ) -> None:
     """Test whether a forgotten class can be brought back.
 
@@ -64,7 +114,10 @@ def audit(
 
     Example: sfra audit head.npz --forget 7 --data features.npz --out results/
     """
-    _check_needs({"data": data, "reference": reference, "reference-data": reference_data, "validation": validation})
+    given = {"data": data, "reference": reference, "reference-data": reference_data, "validation": validation}
+    for name, other in NEEDS.items():
+        if given[name] is not None and given[other] is None:
+            raise InputError(f"--{name} needs --{other}", got=given[name], do=f"pass --{other} as well")
     classes = split_classes(forget)
     check_folder(out, *FILES)
     with showing(quiet=quiet) as progress:
@@ -107,11 +160,16 @@ def audit(
             progress=progress,
             config=config,
         )
-    _deliver(report, out, json=json, quiet=quiet)
-    failed = gates.failures(tests, report.scalars())
-    for sentence in failed:
-        say(sentence)
-    if failed:
+    if out is not None:
+        report.save(out)
+    if json:
+        print_json(report.to_json())
+    elif not quiet:
+        from sfra.cli.summary import summary
+
+        show(summary(report, out))
+    if failed := gates.failures(tests, report.scalars()):
+        say("\n".join(failed))
         raise typer.Exit(GATE_FAILED)
 
 
@@ -123,18 +181,9 @@ def split_classes(given: list[str]) -> list[str]:
     """
     classes = [part.strip() for text in given for part in text.split(",")]
     if not all(classes):
-        raise InputError(
-            "a forget class is empty",
-            expected="--forget with an index or a name, or several with commas",
-            got=repr(",".join(given)),
-        )
+        expected = "--forget with an index or a name, or several with commas"
+        raise InputError("a forget class is empty", expected=expected, got=repr(",".join(given)))
     return classes
-
-
-def _check_needs(given: dict[str, str | None]) -> None:
-    for name, other in NEEDS.items():
-        if given[name] is not None and given[other] is None:
-            raise InputError(f"--{name} is of no use without --{other}", got=given[name], do=f"pass --{other} as well")
 
 
 def _number(scale: str) -> str | float:
@@ -142,18 +191,3 @@ def _number(scale: str) -> str | float:
         return float(scale)
     except ValueError:
         return scale
-
-
-def _deliver(report: AuditReport, out: Path | None, *, json: bool, quiet: bool) -> None:
-    """Write the files, then print the JSON or the summary."""
-    if out is not None:
-        try:
-            report.save(out)
-        except OSError as problem:
-            raise InputError("the results could not be written", got=f"{out}: {problem}") from None
-    if json:
-        print_json(report.to_json())
-    elif not quiet:
-        from sfra.cli.summary import summary
-
-        show(summary(report, out))

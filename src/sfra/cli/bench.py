@@ -1,21 +1,17 @@
-"""``sfra bench``: run a grid of models and audits, look at it, try failed cells again, make the tables."""
+"""``sfra bench``: run a grid of models and audits, look at it, try failed cells again, make tables, pack results."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfra.cli import options as opt
-from sfra.cli.command import Command, say
-from sfra.cli.output import check_folder, dump, print_json
-from sfra.core.errors import counted
+from sfra.cli.command import Command, check_folder, print_json, say, when_stopped
+from sfra.core.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from sfra.bench.engine.store import Failure
     from sfra.bench.engine.summary import Summary
 
 INCOMPLETE = 1
@@ -23,6 +19,9 @@ INCOMPLETE = 1
 
 SHOWN = 12
 """Failures that are printed one by one."""
+
+ENDINGS = (".tar", ".tar.gz", ".tar.xz")
+STORE = Path("sfra-bench")
 
 Protocol = Annotated[
     str,
@@ -39,7 +38,7 @@ Workers = Annotated[
 ]
 TimeLimit = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", help="Give a cell up after so long.", show_default="the protocol's"),
+    typer.Option(metavar="SECONDS", help="Give up a cell after this many seconds.", show_default="the protocol's"),
 ]
 Address = Annotated[
     str | None,
@@ -47,7 +46,6 @@ Address = Annotated[
         metavar="ADDRESS", help="Address of a Ray cluster, for --executor ray.", show_default="a local one is started"
     ),
 ]
-STORE = Path("sfra-bench")
 
 bench = typer.Typer(
     no_args_is_help=True, rich_markup_mode=None, help="Run and report a benchmark of methods and audits."
@@ -77,10 +75,14 @@ def run(
     Example: sfra bench run digits --store results/
     """
     from sfra.bench.plan import parse_only
-    from sfra.cli.grid_progress import showing_grid
+    from sfra.cli.progress import showing_grid
+
+    def advice() -> str:
+        kept = (store / "store.json").is_file()
+        return f"what was done is kept in {store}; give the same command again to go on" if kept else "nothing was done"
 
     chosen = parse_only(only)
-    with _telling_how_to_go_on(store), showing_grid(quiet=quiet) as progress:
+    with when_stopped(advice), showing_grid(quiet=quiet) as progress:
         from sfra.bench.grid import run_protocol
 
         summary = run_protocol(
@@ -157,7 +159,7 @@ def report(
     """Make the tables of a benchmark from its store.
 
     Prints the main tables, as Markdown; --out keeps all of them, also as CSV and LaTeX, and the rows they are made of.
-    Works on a store that is not complete: what is missing is said.
+    Works on a store that is not complete, and says what is missing.
     """
     check_folder(out)
     from sfra.bench.report import make_report
@@ -166,60 +168,103 @@ def report(
     if out is not None:
         made.save(out)
     if json:
-        print_json(dump(made.to_dict()))
+        print_json(made.to_dict())
     elif not quiet:
         typer.echo(made.text())
         say(f"Written to {out}." if out is not None else "Nothing was written: pass --out DIR to keep all tables.")
 
 
-@contextmanager
-def _telling_how_to_go_on(store: Path) -> Iterator[None]:
-    try:
-        yield
-    except KeyboardInterrupt:
-        if (store / "store.json").is_file():
-            say(f"stopped: what was done is kept in {store}; give the same command again to go on")
-        raise
+@bench.command("pack", cls=Command)
+def pack(
+    protocols: Annotated[
+        list[str],
+        typer.Argument(metavar="PROTOCOL…", help="Names (sfra list protocols), or .toml files.", show_default=False),
+    ],
+    store: Store = STORE,
+    out: Annotated[
+        Path, typer.Option(metavar="FILE", help="Archive to write: .tar.gz, .tar.xz (smaller) or .tar.")
+    ] = Path("results.tar.gz"),
+    originals: Annotated[
+        bool, typer.Option("--originals", help="Take the original models along, so that another machine can go on.")
+    ] = False,
+    json: opt.Json = False,
+    debug: opt.Debug = False,
+) -> None:
+    """Put the results of a benchmark into one file.
+
+    Megabytes instead of gigabytes: tables, figures and pages can be made of them anywhere; models and features stay
+    behind.
+
+    Example: sfra bench pack cifar10-resnet18 --store results/ --out results.tar.gz
+    """
+    if not out.name.endswith(ENDINGS):
+        raise InputError("the archive needs another name", expected=f"--out ending in {', '.join(ENDINGS)}", got=out)
+    check_folder(out.absolute().parent, out.name)
+    from sfra.bench.engine.packing import pack as write
+    from sfra.bench.grid import open_store
+    from sfra.bench.plan import plan
+    from sfra.bench.protocol import load_protocol
+
+    goals = [goal for name in protocols for goal in plan(load_protocol(name))]
+    models = [need for goal in goals if goal.what == "accuracy" for need in goal.cell.needs.values()]
+    cells = {goal.cell.key: goal.cell for goal in goals}
+    opened = open_store(store)
+    done = sum(opened.is_done(cell) for cell in cells.values())
+    write(list(cells.values()), opened, out, whole=models if originals else ())
+    size = out.stat().st_size
+    if json:
+        facts = {"schema": "sfra.bench-pack/1", "file": str(out), "bytes": size, "results": done}
+        print_json({**facts, "missing": len(cells) - done})
+    else:
+        typer.echo(f"{out}: {done} of {len(cells)} results, {size / 2**20:.1f} MiB")
+
+
+@bench.command("unpack", cls=Command)
+def unpack(
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="What sfra bench pack wrote.", show_default=False)],
+    store: Store = STORE,
+    json: opt.Json = False,
+    debug: opt.Debug = False,
+) -> None:
+    """Put packed results into a store, new or not. What the store holds already stays as it is."""
+    if not file.is_file():
+        raise InputError(f"there is no archive at {file}", expected="a file of sfra bench pack", got=file)
+    from sfra.bench.engine.packing import check_archive
+    from sfra.bench.engine.packing import unpack as read
+    from sfra.bench.grid import make_store
+
+    check_archive(file)
+    new = read(file, make_store(store))
+    if json:
+        print_json({"schema": "sfra.bench-unpack/1", "store": str(store), "new": new})
+    else:
+        typer.echo(f"{store}: {counted(new, 'new result', 'new results')}")
 
 
 def _deliver(summary: Summary, *, json: bool, quiet: bool) -> None:
+    """Print the state of a grid, as JSON or in a line after its failures."""
     if json:
-        print_json(dump(_plain(summary)))
-        return
-    for failure in () if quiet else summary.failed[:SHOWN]:
-        say(f"failed: {failure.label}\n  {failure.reason}: {_first_line(failure)}")
-    if not quiet and len(summary.failed) > SHOWN:
-        say(f"… and {counted(len(summary.failed) - SHOWN, 'more failure', 'more failures')} (--json lists all)")
-    if not quiet:
-        typer.echo(f"{summary}" + (f" ({summary.seconds:.0f} s)" if summary.seconds else ""))
-
-
-def _first_line(failure: Failure) -> str:
-    return failure.message.strip().partition("\n")[0]
-
-
-def _plain(summary: Summary) -> dict[str, Any]:
-    return {
-        "schema": "sfra.bench-status/1",
-        "complete": summary.complete,
-        "goals": summary.goals,
-        "done": len(summary.done),
-        "computed": len(summary.computed),
-        "elsewhere": len(summary.elsewhere),
-        "running": [cell.label for cell in summary.running],
-        "left": len(summary.left),
-        "failed": [
+        facts = ("label", "kind", "reason", "message", "attempts", "key")
+        print_json(
             {
-                "label": f.label,
-                "kind": f.kind,
-                "reason": f.reason,
-                "message": f.message,
-                "attempts": f.attempts,
-                "key": f.key,
+                "schema": "sfra.bench-status/1",
+                "complete": summary.complete,
+                "goals": summary.goals,
+                "done": len(summary.done),
+                "computed": len(summary.computed),
+                "elsewhere": len(summary.elsewhere),
+                "running": [cell.label for cell in summary.running],
+                "left": len(summary.left),
+                "failed": [{name: getattr(failure, name) for name in facts} for failure in summary.failed],
+                "blocked": [{"label": one.cell.label, "by": one.by.label} for one in summary.blocked],
+                "seconds": round(summary.seconds, 3),
+                "eta_seconds": summary.eta,
             }
-            for f in summary.failed
-        ],
-        "blocked": [{"label": one.cell.label, "by": one.by.label} for one in summary.blocked],
-        "seconds": round(summary.seconds, 3),
-        "eta_seconds": summary.eta,
-    }
+        )
+    elif not quiet:
+        for failure in summary.failed[:SHOWN]:
+            first_line = failure.message.strip().partition("\n")[0]
+            say(f"failed: {failure.label}\n  {failure.reason}: {first_line}")
+        if len(summary.failed) > SHOWN:
+            say(f"… and {counted(len(summary.failed) - SHOWN, 'more failure', 'more failures')} (--json lists all)")
+        typer.echo(f"{summary}" + (f" ({summary.seconds:.0f} s)" if summary.seconds else ""))

@@ -1,27 +1,37 @@
-"""What all commands share: help with grouped options, and errors that end in one message and an exit code."""
+"""What all commands share: grouped help, errors as one message and an exit code, and how results are written."""
 
 from __future__ import annotations
 
 import errno
+import json
 import os
 import sys
+import tempfile
 import traceback
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import typer
 from typer.core import TyperCommand
 
-from sfra.core.errors import SfraError, printable
+from sfra.core.errors import InputError, SfraError, printable
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
 
 FIXABLE, DEFECT, INTERRUPTED, NO_READER = 2, 70, 130, 141
 """Exit codes: the user can fix it; a defect of this program; Ctrl-C; the reader of our output went away."""
 
-
 OF_THE_DISK = (
-    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG),
+    *(errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENAMETOOLONG, errno.EIO),
     *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY),
 )
-"""What the user can fix of what goes wrong with files: no space, no permission, a name in the way."""
+"""File errors that the user can fix: no space, no permission, a name in the way."""
+
+WIDEST = 104
+"""Columns beyond which lines of text become hard to follow."""
 
 
 class Command(TyperCommand):
@@ -62,7 +72,7 @@ def _name(argument: Any) -> str:
 
 
 def say(message: str) -> None:
-    """Print a line on stderr, where it does not mix with results; what a terminal would act upon is replaced."""
+    """Print a line on stderr, apart from the results; control characters are replaced."""
     typer.echo(printable(message), err=True)
 
 
@@ -75,10 +85,10 @@ def report(problem: BaseException, *, debug: bool = False) -> int:
         _give_up_stdout()
         return NO_READER
     if isinstance(problem, OSError) and not isinstance(problem, SfraError) and problem.errno in OF_THE_DISK:
-        where = "" if problem.filename is None else f" at {problem.filename}"
+        where = "a file" if problem.filename is None else problem.filename
         if problem.filename is None and problem.errno == errno.ENOSPC:
             _give_up_stdout()
-        problem = SfraError(f"a file cannot be used{where}", got=problem.strerror, do="check the path and the disk")
+        problem = SfraError(f"cannot use {where}", got=problem.strerror, do="check the path and the disk")
     if debug or not isinstance(problem, SfraError):
         traceback.print_exception(problem)
     if isinstance(problem, SfraError):
@@ -89,5 +99,49 @@ def report(problem: BaseException, *, debug: bool = False) -> int:
 
 
 def _give_up_stdout() -> None:
-    """Let what is still to be printed go nowhere: Python would try once more at its end, and fail in its own way."""
+    """Send the rest of stdout nowhere: Python flushes it once more at exit, and would fail again."""
     os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+@contextmanager
+def when_stopped(advice: Callable[[], str]) -> Iterator[None]:
+    """Say, when the work inside is interrupted, what was kept and how to go on."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        say(f"stopped: {advice()}")
+        raise
+
+
+def check_folder(out: Path | None, *names: str, option: str = "--out") -> None:
+    """Refuse, before the work, a folder that files of these names cannot be written to; leave nothing behind."""
+    if out is None:
+        return
+    nearest = next(path for path in (out, *out.parents) if path.exists())
+    try:
+        with tempfile.TemporaryFile(dir=nearest):
+            pass
+    except OSError as problem:
+        got = f"{out}: {problem.strerror}" if nearest.is_dir() else f"{nearest} is a file"
+        expected = f"{option} with a folder that you may write to"
+        raise InputError("cannot write the results there", expected=expected, got=got) from None
+    for name in names:
+        if (out / name).is_dir():
+            raise InputError(f"cannot write {name}", expected=f"a file or nothing at {out / name}", got="a folder")
+
+
+def print_json(content: Any) -> None:
+    """Print JSON on stdout, in UTF-8 whatever the terminal's encoding; text is printed as it is."""
+    text = content if isinstance(content, str) else json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
+    typer.echo(text.removesuffix("\n").encode("utf-8", "replace"))
+
+
+def show(*content: RenderableType) -> None:
+    """Print on stdout; without a terminal at 80 columns and without colours, with no blanks at the end of a line."""
+    from rich.console import Console
+
+    console = Console(highlight=False, markup=False, emoji=False)
+    console.width = min(console.width, WIDEST)
+    with console.capture() as captured:
+        console.print(*content, sep="\n")
+    sys.stdout.write("\n".join(line.rstrip() for line in captured.get().split("\n")))

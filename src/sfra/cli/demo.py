@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from sfra.cli import options as opt
-from sfra.cli.output import check_folder, dump, print_json, show
+from sfra.cli.command import check_folder, print_json, show
 from sfra.cli.progress import showing
 
 EXPLANATION = (
@@ -32,16 +30,10 @@ def demo(
 
         result = run_demo(out, seed=seed, progress=progress)
     if json:
-        print_json(dump(result.to_dict()))
+        print_json(result.to_dict())
     elif not quiet:
-        from sfra.cli.tables import demo_table
+        from sfra.cli.summary import demo_table
 
-        show(demo_table(result.rows), "", EXPLANATION, "", *_kept(out, result.page))
-
-
-def _kept(out: Path | None, page: Path | None) -> list[str]:
-    """Say what was written, and where to look."""
-    if out is None:
-        return ["Nothing was written: pass --out DIR to keep it all."]
-    look = f"To look at it, open {page} in a browser." if page else "A page of it needs pip install 'sfra[report]'."
-    return [f"Written to {out}.", look]
+        look = f"Open {result.page} in a browser." if result.page else "Its page needs pip install 'sfra[report]'."
+        kept = [f"Written to {out}.", look] if out else ["Nothing was written: pass --out DIR to keep it all."]
+        show(demo_table(result.rows), "", EXPLANATION, "", *kept)

@@ -21,7 +21,6 @@ OPERATORS = {
     ">": operator.gt,
     "<": operator.lt,
 }
-
 ALWAYS = ("seconds", "findings")
 """Numbers that need no evaluation data."""
 
@@ -50,26 +49,17 @@ class Gate:
         """Say whether the run fails."""
         return bool(OPERATORS[self.symbol](float(value), self.bound))
 
-    def sentence(self, value: float | bool) -> str:
-        """Say that the gate failed, in one line."""
-        return f"gate failed: {self.name} {self.symbol} {self.bound:g} ({self.name} is {float(value):.6g})"
-
 
 def parse(text: str) -> Gate:
-    """Read ``NAME OPERATOR NUMBER``.
-
-    Raises:
-        InputError: It is not of that form.
-    """
+    """Read ``NAME OPERATOR NUMBER``."""
     found = re.fullmatch(r"\s*([^\s<>!]*?[^\s<>!=])\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
     try:
-        bound = {"true": 1.0, "false": 0.0}.get(found[3].lower()) if found else None
-        bound = float(found[3]) if found and bound is None else bound
+        bound = float({"true": "1", "false": "0"}.get(found[3].lower(), found[3])) if found else math.nan
     except ValueError:
-        bound = None
-    if found is None or bound is None or not math.isfinite(bound):
+        bound = math.nan
+    if found is None or not math.isfinite(bound):
         raise InputError(
-            "the gate cannot be read",
+            "cannot read the gate",
             expected=f"NAME OPERATOR NUMBER with one of {' '.join(OPERATORS)}, for example delta_rs>0.1",
             got=text,
             do="put it in quotes, or the shell takes > for a redirection",
@@ -79,8 +69,7 @@ def parse(text: str) -> Gate:
 
 def scalar_names(config: AuditConfig, *, missing: bool) -> tuple[str, ...]:
     """List the numbers that an audit with these settings can have, by dotted name."""
-    names = [*ALWAYS, *MEASURED, *(name for name in COMPARED if not name.startswith("sweep."))]
-    names += [f"rs_at.{epsilon:g}" for epsilon in config.budgets]
+    names = [*ALWAYS, *MEASURED, "delta_rs", "reference_rs", *(f"rs_at.{epsilon:g}" for epsilon in config.budgets)]
     if config.scale == "sweep":
         names += ["sweep.best_rs", "sweep.area", "sweep.rs_at_reference"]
     for setting in settings_of(config, missing=missing):
@@ -91,7 +80,7 @@ def scalar_names(config: AuditConfig, *, missing: bool) -> tuple[str, ...]:
 def check_gates(
     gates: Sequence[Gate], config: AuditConfig, *, data: bool, reference: bool, missing: bool = False
 ) -> None:
-    """Refuse, before the audit runs, a gate that no result of it could ever be held against."""
+    """Refuse, before the audit runs, a gate on a number that it will not measure."""
     known = scalar_names(config, missing=missing)
     for gate in gates:
         if gate.name not in known:
@@ -110,22 +99,17 @@ def check_gates(
 
 
 def failures(gates: Sequence[Gate], scalars: Mapping[str, float | bool | None]) -> list[str]:
-    """Return a sentence for every gate that fails.
-
-    Raises:
-        InputError: A gate is on a number that was not measured.
-    """
+    """Return a sentence for every gate that fails."""
     sentences = []
     for gate in gates:
         value = scalars.get(gate.name)
         if value is None:
             raise _unmeasured(gate, "pass more evaluation data (--data, --validation), or leave the gate out")
         if gate.holds(value):
-            sentences.append(gate.sentence(value))
+            about = f"{gate.name} {gate.symbol} {gate.bound:g}"
+            sentences.append(f"gate failed: {about} ({gate.name} is {float(value):.6g})")
     return sentences
 
 
 def _unmeasured(gate: Gate, remedy: str) -> InputError:
-    return InputError(
-        f"{gate.name} is not measured by this audit, so the gate cannot be checked", got=gate.text, do=remedy
-    )
+    return InputError(f"this audit does not measure {gate.name}", got=gate.text, do=remedy)

@@ -1,4 +1,4 @@
-"""``sfra list``: the names that options take, one line each."""
+"""``sfra list``: the names that options take, one line each, read from the registries."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import sys
 import textwrap
 from collections.abc import Callable
 from importlib import import_module
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from sfra.cli.output import dump, print_json
+from sfra.cli.command import print_json
 from sfra.core.errors import InputError, meant
 
 ASSIGNMENTS = {
@@ -32,35 +32,19 @@ SCALES = {
 }
 
 
-def _registry(module: str) -> dict[str, str]:
-    """Describe the entries of a module with ``names`` and ``get``."""
-    found = import_module(module)
-    return {name: found.get(name).description for name in found.names()}
+def _of(module: str, describe: Callable[[Any, str], str]) -> Callable[[], dict[str, str]]:
+    """Describe the names of a registry, which is imported only when it is asked for."""
 
+    def entries() -> dict[str, str]:
+        found = import_module(module)
+        return {name: describe(found, name) for name in found.names()}
 
-def _backbones() -> dict[str, str]:
-    backbones = import_module("sfra.models.backbones")
-    return {name: backbones.describe(name) for name in backbones.names()}
-
-
-def _datasets() -> dict[str, str]:
-    found: dict[str, str] = import_module("sfra.data").datasets()
-    return found
-
-
-def _methods() -> dict[str, str]:
-    unlearn = import_module("sfra.unlearn")
-    return {name: _sentence(unlearn.describe(name).summary) for name in unlearn.names()}
+    return entries
 
 
 def _protocols() -> dict[str, str]:
     protocol = import_module("sfra.bench.protocol")
     return {name: protocol.describe_protocol(name) for name in protocol.protocol_names()}
-
-
-def _recipes() -> dict[str, str]:
-    recipes = import_module("sfra.models.recipes")
-    return {name: recipes.describe(name) for name in recipes.names()}
 
 
 def _findings() -> dict[str, str]:
@@ -78,22 +62,34 @@ def _sentence(documentation: str) -> str:
 
 LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
     "assignments": ("how several forget classes share the probes (--assignment)", lambda: ASSIGNMENTS),
-    "backbones": ("architectures that can be built by name (--backbone, --arch)", _backbones),
-    "datasets": ("data sets that can be loaded by name (--data)", _datasets),
+    "backbones": (
+        "architectures that can be built by name (--backbone, --arch)",
+        _of("sfra.models.backbones", lambda registry, name: str(registry.describe(name))),
+    ),
+    "datasets": (
+        "data sets that can be loaded by name (--data)",
+        lambda: dict(import_module("sfra.data").datasets()),
+    ),
     "findings": ("what an audit may say about its own score", _findings),
-    "methods": ("unlearning methods (--method)", _methods),
+    "methods": (
+        "unlearning methods (--method)",
+        _of("sfra.unlearn", lambda registry, name: _sentence(registry.describe(name).summary)),
+    ),
     "proposals": (
         "distributions that probes are drawn from (--proposal)",
-        lambda: _registry("sfra.attack.probes.proposals"),
+        _of("sfra.attack.probes.proposals", lambda registry, name: str(registry.get(name).description)),
     ),
     "protocols": ("benchmarks that can be run by name (sfra bench run)", _protocols),
     "recipes": (
         "how a backbone is trained on a data set and made to forget (--recipe; DATA-BACKBONE is the usual one)",
-        _recipes,
+        _of("sfra.models.recipes", lambda registry, name: str(registry.describe(name))),
     ),
     "rules": ("which epoch of the relearning counts", lambda: RULES),
     "scales": ("at which scale the head is audited (--scale)", lambda: SCALES),
-    "scores": ("scores that rank the probes (--score)", lambda: _registry("sfra.attack.probes.scores")),
+    "scores": (
+        "scores that rank the probes (--score)",
+        _of("sfra.attack.probes.scores", lambda registry, name: str(registry.get(name).description)),
+    ),
 }
 """What can be listed: what it is, and how to find it; nothing is imported for the others."""
 
@@ -110,18 +106,14 @@ def list_(
     Without KIND, list what can be listed.
     """
     if kind is not None and kind not in LISTS:
-        raise InputError("there is no such list", expected=", ".join(LISTS), got=kind, do=meant(kind, LISTS))
+        raise InputError(f"there is no list of {kind}", expected=", ".join(LISTS), got=kind, do=meant(kind, LISTS))
     entries = LISTS[kind][1]() if kind else {name: what for name, (what, _) in LISTS.items()}
     if json:
-        print_json(dump([{"name": name, "description": text} for name, text in entries.items()]))
+        print_json([{"name": name, "description": text} for name, text in entries.items()])
         return
-    width = max(map(len, entries))
+    indent = max(map(len, entries)) + 2
     for name, text in entries.items():
-        typer.echo(_fold(f"{name:<{width}}  {text}", width + 2))
-
-
-def _fold(line: str, indent: int) -> str:
-    """Wrap a line for the eye on a terminal; elsewhere it stays one line, for other programs."""
-    if not sys.stdout.isatty():
-        return line
-    return textwrap.fill(line, shutil.get_terminal_size().columns - 1, subsequent_indent=" " * indent)
+        line = f"{name:<{indent}}{text}"
+        if sys.stdout.isatty():  # wrapped for the eye; for other programs every entry stays one line
+            line = textwrap.fill(line, shutil.get_terminal_size().columns - 1, subsequent_indent=" " * indent)
+        typer.echo(line)

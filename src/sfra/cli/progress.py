@@ -1,4 +1,4 @@
-"""Tell what is going on: bars on a terminal, a line per stage in a log, nothing when asked to be quiet."""
+"""Tell what is going on: a bar on a terminal, a few lines in a log, nothing when asked to be quiet."""
 
 from __future__ import annotations
 
@@ -7,28 +7,33 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sfra.cli.command import say
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from rich.progress import Progress as Bar
+
+    from sfra.bench.engine.summary import Progress as Cells
 
 Tell = Callable[[str, int, int], None]
 """Told the stage, how many parts of it are done, and of how many."""
 
 PAUSE, SHARE = 10.0, 0.1
-"""A log hears of a long stage again after this many seconds at least, and this share of it."""
+"""A log hears of a long stage again after at least this many seconds and this share of it."""
 
-
-UNITS = {
-    "training": "epochs",
-    "unlearning": "epochs",
-    "relearning": "runs",
-    "extracting features": "samples",
-}
+UNITS = {"training": "epochs", "unlearning": "epochs", "relearning": "runs", "extracting features": "samples"}
 """What a stage counts; other stages are steps of something longer."""
+
+EVERY = 5.0
+"""Seconds between two lines about a grid."""
+
+SEEN = 0.5
+"""Share of the cells left whose kind must be known before a time is named."""
+
+EVENTS = {"failed": "failed", "again": "crashed and will be tried again", "waiting": "is computed by another run"}
+"""Events of a grid that are always told, and how."""
 
 
 @contextmanager
@@ -40,11 +45,23 @@ def showing(*, quiet: bool = False) -> Iterator[Tell]:
     """
     if quiet:
         yield lambda stage, done, total: None
-    elif not sys.stderr.isatty() or os.environ.get("TERM") == "dumb":
+    elif not _terminal():
         yield Lines()
     else:
-        with _bars() as bars:
-            yield Bars(bars)
+        with _bar() as bar:
+            yield StageBar(bar)
+
+
+@contextmanager
+def showing_grid(*, quiet: bool = False) -> Iterator[Callable[[Cells], None] | None]:
+    """Yield what a benchmark takes as ``progress``; everything it shows goes to stderr."""
+    if quiet:
+        yield None
+    elif not _terminal():
+        yield GridLines()
+    else:
+        with _bar() as bar:
+            yield GridBar(bar)
 
 
 @dataclass
@@ -67,7 +84,7 @@ class Lines:
             self.first = self.told = (now, done)
             if self.limit > 0:
                 self.limit -= 1
-                say(_begins(stage, done, total))
+                say(beginning(stage, done, total))
         elif done < total and now - self.told[0] >= PAUSE and done - self.told[1] >= SHARE * total:
             self.told = (now, done)
             left = (now - self.first[0]) / (done - self.first[1]) * (total - done)
@@ -75,52 +92,114 @@ class Lines:
         self.stage, self.done = stage, done
 
 
-def _begins(stage: str, done: int, total: int) -> str:
+def beginning(stage: str, done: int, total: int) -> str:
     """Say that a stage begins, and how long it is.
 
-    >>> _begins("training", 0, 40), _begins("auditing delete", 1, 5), _begins("loading data", 0, 1)
+    >>> beginning("training", 0, 40), beginning("auditing delete", 1, 5), beginning("loading data", 0, 1)
     ('training: 40 epochs', 'auditing delete (2 of 5)', 'loading data')
     """
     if total <= 1:
         return stage
     if stage == "resuming":
         return f"resuming a run of {total:,} epochs"
-    if stage in UNITS:
-        return f"{stage}: {total:,} {UNITS[stage]}"
-    return f"{stage} ({min(done + 1, total):,} of {total:,})"
+    return (
+        f"{stage}: {total:,} {UNITS[stage]}" if stage in UNITS else f"{stage} ({min(done + 1, total):,} of {total:,})"
+    )
 
 
-class Bars:
+class StageBar:
     """A bar for every stage; until the first one begins, a moving bar that says so."""
 
-    def __init__(self, progress: Progress) -> None:
-        self.progress = progress
-        self.task = progress.add_task("loading", total=None)
-        self.stage, self.done = "loading", 0
+    def __init__(self, bar: Bar) -> None:
+        self.bar, self.task = bar, bar.add_task("loading", total=None, left="")
+        self.stage, self.done, self.first = "loading", 0, (0.0, 0)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Move the bar of the stage."""
+        now = time.monotonic()
         if stage != self.stage or done < self.done:
-            self.progress.remove_task(self.task)
-            self.task = self.progress.add_task(stage, total=total, completed=done)
-        self.progress.update(self.task, completed=done, total=total)
+            self.bar.remove_task(self.task)
+            self.task, self.first = self.bar.add_task(stage, total=total, completed=done, left=""), (now, done)
+        rate = (now - self.first[0]) / (done - self.first[1]) if done > self.first[1] else None
+        left = "" if rate is None else f"{duration(rate * (total - done))} left"
+        self.bar.update(self.task, completed=done, total=total, left=left)
         self.stage, self.done = stage, done
 
 
-def _bars() -> Progress:
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
+@dataclass
+class GridLines:
+    """A line about the grid every few seconds, and one for everything that goes wrong."""
 
-    left = (TextColumn("left"), TimeRemainingColumn())
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), *left)
-    return Progress(*columns, console=Console(stderr=True), transient=True)
+    clock: Callable[[], float] = time.monotonic
+    last: float = float("-inf")
+    waiting: set[str] = field(default_factory=set)
+
+    def __call__(self, progress: Cells) -> None:
+        """Print a line if there is something to tell; a cell that another run computes is told once."""
+        label = progress.cell.label if progress.cell else ""
+        if progress.event in EVENTS and label not in self.waiting:
+            self.waiting |= {label} if progress.event == "waiting" else set()
+            say(happened(progress))
+        elif progress.event == "written" and (self.clock() - self.last > EVERY or not progress.left):
+            self.last = self.clock()
+            cells = f"{progress.done} of {progress.done + progress.left} cells"
+            say(f"{cells}, {remaining(progress) or 'time left not known yet'}; last: {label}")
+
+
+class GridBar:
+    """A bar over all cells, with what is being computed beside it."""
+
+    def __init__(self, bar: Bar) -> None:
+        self.bar, self.task = bar, bar.add_task("starting", total=None, left="")
+
+    def __call__(self, progress: Cells) -> None:
+        """Move the bar; what goes wrong is printed above it."""
+        if progress.event in ("failed", "again"):
+            style = "red" if progress.event == "failed" else "yellow"
+            self.bar.console.print(happened(progress), style=style, markup=False, highlight=False)
+        running = progress.running[-1].label if progress.running else ""
+        more = f" and {len(progress.running) - 1} more" if len(progress.running) > 1 else ""
+        failed = f"{progress.failed} failed" if progress.failed else ""
+        self.bar.update(
+            self.task,
+            completed=progress.done,
+            total=progress.done + progress.left,
+            description=f"{running}{more}",
+            left=", ".join(part for part in (remaining(progress), failed) if part),
+        )
+
+
+def happened(progress: Cells) -> str:
+    """Say what happened to a cell, in one line."""
+    reason = progress.message.strip().partition("\n")[0]
+    label = progress.cell.label if progress.cell else ""
+    return f"{label} {EVENTS[progress.event]}" + (f": {reason}" if reason else "")
+
+
+def remaining(progress: Cells) -> str:
+    """Say how long the rest may take; nothing while most of it is of kinds not seen yet."""
+    return "" if progress.eta is None or progress.seen < SEEN else f"about {duration(progress.eta)} left"
+
+
+def _terminal() -> bool:
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def _bar() -> Bar:
+    """Make a bar that keeps its figures on a narrow terminal; the description gets the space that is left."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
+    from rich.table import Column
+
+    console = Console(stderr=True)
+    columns = (
+        BarColumn(bar_width=max(6, min(24, console.width // 5)), table_column=Column(no_wrap=True)),
+        MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True), markup=False),
+        TextColumn("{task.description}", style="dim", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+    )
+    return Progress(*columns, console=console, transient=True, expand=True)
 
 
 def duration(seconds: float) -> str:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfra.cli import options as opt
 from sfra.cli.bench import STORE
-from sfra.cli.command import say
-from sfra.cli.output import check_folder, dump, print_json
+from sfra.cli.command import check_folder, print_json, say
+from sfra.cli.options import argument, ending, group
 from sfra.core.errors import InputError, counted, printable
 
 if TYPE_CHECKING:
@@ -20,46 +19,32 @@ if TYPE_CHECKING:
 FORMATS = ("svg", "pdf", "png")
 SUFFIXES = (".html", ".htm")
 PAGE = Path("report.html")
-
-_what = partial(typer.Option, rich_help_panel="What is reported")
-_end = partial(typer.Option, rich_help_panel="What becomes of the result")
-
-Results = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="RESULTS",
-        rich_help_panel="What is reported",
-        help="audit.json files, or folders with one, or folders of such folders. One makes the page of that audit, "
-        "several a page that lists them all, each in detail.",
-        show_default=False,
-    ),
-]
-Bench = Annotated[
-    list[str] | None,
-    _what(
-        metavar="PROTOCOL", help="Report a benchmark (sfra list protocols) instead; repeat for several of one store."
-    ),
-]
-Store = Annotated[
-    Path | None,
-    _what(metavar="DIR", help="Where the results of --bench are kept; only read.", show_default=str(STORE)),
-]
-Out = Annotated[Path, _end(metavar="FILE", help="The page to write: one file that needs no network.")]
-Figures = Annotated[
-    Path | None, _end(metavar="DIR", help="Also write every figure into this folder.", show_default="no figures")
-]
-Format = Annotated[
-    str | None, _end(metavar="NAME", help="File format of the figures: svg, pdf or png.", show_default="svg")
-]
+WHAT = "What is reported"
+what = group(WHAT)
 
 
 def report(
-    results: Results = None,
-    bench: Bench = None,
-    store: Store = None,
-    out: Out = PAGE,
-    figures: Figures = None,
-    format: Format = None,
+    results: Annotated[
+        list[Path] | None,
+        argument(
+            WHAT,
+            "RESULTS",
+            "audit.json files, or folders with one, or folders of such folders. One makes the page of that audit, "
+            "several a page that lists them all, each in detail.",
+        ),
+    ] = None,
+    bench: Annotated[
+        list[str] | None,
+        what("PROTOCOL", "Report a benchmark (sfra list protocols) instead; repeat for several of one store."),
+    ] = None,
+    store: Annotated[
+        Path | None, what("DIR", "Where the results of --bench are kept; only read.", default=str(STORE))
+    ] = None,
+    out: Annotated[Path, ending("FILE", "The page to write: one file that needs no network.")] = PAGE,
+    figures: Annotated[
+        Path | None, ending("DIR", "Also write every figure into this folder.", default="no figures")
+    ] = None,
+    format: Annotated[str | None, ending("NAME", "File format of the figures: svg, pdf or png.", default="svg")] = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
@@ -74,13 +59,35 @@ def report(
     _check(results or [], bench or [], store, out, figures, format)
     from datetime import UTC, datetime
 
+    from sfra.core.files import write_text
+
     date = datetime.now(UTC).date().isoformat()
+    drawn: Exported | None = None
     if bench:
-        text, drawn = _of_benchmark(bench, store or STORE, date, figures, format or "svg")
+        from sfra.report.page_bench import bench_page, export_bench
+
+        page = bench_page(bench, store or STORE, date=date)
+        if figures is not None:
+            drawn = export_bench(bench, store or STORE, figures, format or "svg")
     else:
-        text, drawn = _of_audits(results or [], date, figures, format or "svg")
-    _write(out, text)
-    _deliver(out, drawn, json=json, quiet=quiet)
+        from sfra.report.page import audit_page, export_audits, find_audits, overview_page
+
+        audits = find_audits(results or [])
+        alone = len(audits) == 1
+        page = audit_page(audits[0][1], date=date) if alone else overview_page(audits, date=date)
+        if figures is not None:
+            drawn = export_audits(audits, figures, format or "svg")
+    write_text(out, page)
+    written, left_out = ([], {}) if drawn is None else (drawn.written, drawn.left_out)
+    if json:
+        facts = {"schema": "sfra.report/1", "page": str(out), "bytes": out.stat().st_size}
+        print_json({**facts, "figures": [str(path) for path in written], "left_out": left_out})
+    elif not quiet:
+        typer.echo(f"Written to {printable(out)}.")
+        if drawn is not None:
+            say(f"{counted(len(written), 'figure was', 'figures were')} written.")
+        for name, reason in left_out.items():
+            say(f"left out: {name}: {reason}")
 
 
 def _check(
@@ -88,67 +95,16 @@ def _check(
 ) -> None:
     """Refuse what does not go together before anything is read."""
     if bool(results) == bool(bench):
-        raise InputError(
-            "say what to report",
-            expected="audit.json files or folders, or --bench PROTOCOL, not both",
-            got="both" if results else "neither",
-            do="sfra report results/",
-        )
+        expected = "audit.json files or folders, or --bench PROTOCOL, not both"
+        got = "both" if results else "neither"
+        raise InputError("say what to report", expected=expected, got=got, do="sfra report results/")
     if store is not None and not bench:
-        raise InputError("--store is of no use without --bench", got=store, do="pass --bench PROTOCOL as well")
+        raise InputError("--store needs --bench", got=store, do="pass --bench PROTOCOL as well")
     if format is not None and figures is None:
-        raise InputError("--format is of no use without --figures", got=format, do="pass --figures DIR as well")
+        raise InputError("--format needs --figures", got=format, do="pass --figures DIR as well")
     if format is not None and format not in FORMATS:
-        raise InputError("figures cannot be written so", expected=", ".join(FORMATS), got=format)
+        raise InputError(f"cannot write figures as {format}", expected=", ".join(FORMATS), got=format)
     if out.suffix.lower() not in SUFFIXES:
         raise InputError("the page needs another name", expected="--out with a file that ends in .html", got=out)
     check_folder(out.absolute().parent, out.name)
     check_folder(figures, option="--figures")
-
-
-def _of_audits(results: list[Path], date: str, figures: Path | None, format: str) -> tuple[str, Exported | None]:
-    from sfra.report.page import audit_page, export_audits, find_audits, overview_page
-
-    audits = find_audits(results)
-    alone = len(audits) == 1
-    page = audit_page(audits[0][1], date=date) if alone else overview_page(audits, date=date)  # checks what it reads
-    return page, None if figures is None else export_audits(audits, figures, format)
-
-
-def _of_benchmark(
-    bench: list[str], store: Path, date: str, figures: Path | None, format: str
-) -> tuple[str, Exported | None]:
-    from sfra.report.page_bench import bench_page, export_bench
-
-    text = bench_page(bench, store, date=date)
-    return text, None if figures is None else export_bench(bench, store, figures, format)
-
-
-def _write(out: Path, text: str) -> None:
-    from sfra.core.files import write_text
-
-    try:
-        write_text(out, text)
-    except OSError as problem:
-        raise InputError("the page could not be written", got=f"{out}: {problem}") from None
-
-
-def _deliver(out: Path, drawn: Exported | None, *, json: bool, quiet: bool) -> None:
-    if json:
-        print_json(dump(_plain(out, drawn)))
-    elif not quiet:
-        typer.echo(f"Written to {printable(out)}.")
-        if drawn is not None:
-            say(f"{counted(len(drawn.written), 'figure was', 'figures were')} written.")
-            for name, reason in drawn.left_out.items():
-                say(f"left out: {name}: {reason}")
-
-
-def _plain(out: Path, drawn: Exported | None) -> dict[str, Any]:
-    return {
-        "schema": "sfra.report/1",
-        "page": str(out),
-        "bytes": out.stat().st_size,
-        "figures": [] if drawn is None else [str(path) for path in drawn.written],
-        "left_out": {} if drawn is None else drawn.left_out,
-    }

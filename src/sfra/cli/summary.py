@@ -1,10 +1,10 @@
-"""The summary of an audit on the terminal, for a reader who must not misread it."""
+"""What an audit and the demonstration print: verdict, numbers, findings; readable at 80 columns and without colour."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from rich.console import Group, RenderableType
 from rich.padding import Padding
@@ -12,16 +12,13 @@ from rich.table import Table
 from rich.text import Text
 
 from sfra.auditing.result import AuditReport
-from sfra.cli.tables import accuracy_table, findings_table, number, plain, results_table, signed, sweep_table
-from sfra.core.errors import counted
+from sfra.core.errors import counted, printable
 
 COLOURS = {
-    "recovered": "bold red",
-    "recovered-after-reset": "bold red",
-    "generic": "bold cyan",
-    "not-recovered": "bold cyan",
+    **dict.fromkeys(("recovered", "recovered-after-reset", "critical"), "bold red"),
+    **dict.fromkeys(("generic", "not-recovered", "info"), "bold cyan"),
 }
-"""Colours of the verdicts; all others are yellow: something is missing before a conclusion can be drawn."""
+"""Colours of verdicts and severities; all others are yellow. The words say the same."""
 
 RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
 
@@ -30,139 +27,180 @@ VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restore
 
 def summary(report: AuditReport, out: Path | None) -> Group:
     """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
-    parts = [_subject(report), *_verdict(report)]
+    parts = [*_subject(report), *_verdict(report)]
     if report.rs is not None:
-        parts += [
-            _indent(accuracy_table(report.retain, report.forget, len(report.forget_classes))),
-            _indent(_scores(report)),
-            *_readings(report),
-        ]
-    return Group(*parts, *_findings(report), _end(report, out))
+        parts += [_indent(_accuracies(report)), _indent(_scores(report)), *_readings(report)]
+    if report.findings:
+        parts += [_title("Findings, gravest first (docs/flags.md explains each code)"), _indent(_findings(report))]
+    kept = "Nothing was written: pass --out DIR to keep the result and the relearned head."
+    if out is not None:
+        kept = f"Written to {plain(out)}: audit.json, relearned_head.safetensors."
+    return Group(*parts, Text(f"Took {report.seconds:.1f} s. {kept}", overflow="fold"))
 
 
-def _subject(report: AuditReport) -> RenderableType:
+def demo_table(rows: Sequence[Mapping[str, Any]]) -> Table:
+    """Show the models of the demonstration side by side."""
+    accuracies = ("retain_before", "retain_after", "forget_before", "forget_after")
+    pairs = ("retain\nbefore", "\nafter", "forget\nbefore", "\nafter")
+    table = _table("\nModel", *pairs, "\nRS", "\nΔRS", "\nVerdict", left=1)
+    table.columns[-1].justify = "left"
+    for row in rows:
+        shares = (_percent(row[name]).removesuffix(" %") for name in accuracies)
+        table.add_row(plain(row["model"]), *shares, _number(row["rs"]), _signed(row["delta_rs"]), plain(row["verdict"]))
+    return table
+
+
+def plain(text: object) -> str:
+    """Make text that came out of a file safe to print: one line, no control characters.
+
+    >>> plain("cat" + chr(27) + "[2J")
+    'cat?[2J'
+    """
+    return printable(" ".join(str(text).split()))
+
+
+def _subject(report: AuditReport) -> Iterator[RenderableType]:
     """Say what was tested."""
-    model, data, reference = report.model, report.data, report.reference
-    gone = "class" if len(report.forget_classes) == 1 else "classes"
+    model, data, reference, settings = report.model, report.data, report.reference, report.settings
+    several = len(report.forget_classes) > 1
+    gone = "classes" if several else "class"
     lost = f", no output for the forgotten {gone}" if model["forget_row"] == "missing" else ""
-    settings = report.settings
     features = counted(model["width"], "feature", "features")
     epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
+    names = {i: plain(name) for i, name in enumerate(report.class_names or ()) if plain(name) != str(i)}
+    classes = [f"{index} ({names[index]})" if index in names else str(index) for index in report.forget_classes]
+    samples = f"{plain(data['source'])} ({counted(data['samples'], 'sample', 'samples')})" if data else None
     rows = {
         "Model": f"{plain(model['source'])} ({model['outputs']} outputs, {features}{lost})",
-        "Forgotten": _classes(report),
-        "Data": f"{plain(data['source'])} ({counted(data['samples'], 'sample', 'samples')})"
-        if data
-        else "none: nothing is measured",
+        "Forgotten": f"{gone} {', '.join(classes)}",
+        "Data": samples or "none: nothing is measured",
         "Reference": plain(reference["source"]) if reference else "none: there is nothing to compare with",
         "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {epochs}, {seeds}",
     }
     grid = _grid()
     for name, text in rows.items():
         grid.add_row(name, Text(text, overflow="fold"))
-    return Group(Text("Source-free relearning audit", style="bold underline"), Text(), _indent(grid))
+    yield from (Text("Source-free relearning audit", style="bold underline"), Text(), _indent(grid))
 
 
 def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
-    colour = COLOURS.get(report.verdict, "bold yellow")
-    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, colour))
-    others = [row for row in report.results if row["rule"] == report.rule and row["verdict"] != report.verdict]
-    lines = [_otherwise(row, report) for row in others if _is_main(row, report)]
+    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, COLOURS.get(report.verdict, "bold yellow")))
+    lines = []
+    for row in report.results:
+        if row["rule"] != report.rule or row["verdict"] == report.verdict or not _is_main(row, report):
+            continue
+        where = "as released, the numbers below" if row["scale"] == report.scale else f"at {row['scale']} scale"
+        where = "with a fresh forget row" if row["variant"] == "reset-row" else where
+        delta = f", ΔRS {_signed(row['delta_rs'])}" if report.reference else ""
+        lines.append(f"- {where}: {row['verdict']} (RS {_number(row['rs'])}{delta})")
     also = ["Other readings of the same audit:", *lines] if lines else []
     yield _indent(Text("\n".join([report.statement, *also])))
 
 
-def _otherwise(row: dict[str, Any], report: AuditReport) -> str:
-    """Say what a reading that differs from the verdict says."""
-    where = f"at {row['scale']} scale"
-    if row["variant"] == "reset-row":
-        where = "with a fresh forget row"
-    elif row["scale"] == report.scale:
-        where = "as released, the numbers below"
-    scores = f"RS {number(row['rs'])}" + (f", ΔRS {signed(row['delta_rs'])}" if report.reference else "")
-    return f"- {where}: {row['verdict']} ({scores})"
+def _accuracies(report: AuditReport) -> Table:
+    """Show accuracies before and after relearning."""
+    table = _table("Accuracy", "", "before", "after", "")
+    count = len(report.forget_classes)
+    gone = "forgotten class" if count == 1 else f"{count} forgotten classes"
+    for name, what, row in (("retain", "the other classes", report.retain), ("forget", gone, report.forget)):
+        before, after = row["before"], row["after"]
+        change = "-" if before is None or after is None else f"{100 * (after - before):+z.1f} points"
+        table.add_row(name, what, _percent(before), _percent(after), change)
+    return table
 
 
 def _scores(report: AuditReport) -> Table:
     """Explain RS, its floor and ΔRS, each beside its value."""
     assert report.rs_interval is not None
-    grid = _grid()
-    low, high = report.rs_interval
-    spread = (
-        f"± {report.rs_std:.3f} over {counted(report.settings['seeds'], 'seed', 'seeds')}, "
-        if report.rs_std is not None
-        else ""
-    )
-    setting = f"{report.scale} scale, {report.rule} rule ({RULES[report.rule]}){VARIANTS[report.variant]}"
+    seeds = counted(report.settings["seeds"], "seed", "seeds")
+    spread = f"± {report.rs_std:.3f} over {seeds}, " if report.rs_std is not None else ""
+    against = "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
+    if report.delta_rs is not None:
+        low, high = report.delta_rs_interval or (report.delta_rs, report.delta_rs)
+        against = f"RS minus {_number(report.reference_rs)}, that of the reference in the same audit"
+        against += f"\n95 % interval {_signed(low)} to {_signed(high)}"
     budgets = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
-    kept = " / ".join(number(score) for score in report.rs_at.values())
-    grid.add_row("RS", number(report.rs), "0: nothing comes back; 1: all of it, at no cost to the rest")
-    grid.add_row("", "", f"{spread}95 % interval {low:.3f} to {high:.3f}")
-    grid.add_row("", "", setting)
-    grid.add_row("floor", number(report.floor), "scored by a head that always answers the forgotten class")
-    grid.add_row("ΔRS", signed(report.delta_rs), _comparison(report))
+    kept = " / ".join(_number(score) for score in report.rs_at.values())
+    grid = _grid()
+    grid.add_row("RS", _number(report.rs), "0: nothing comes back; 1: all of it, at no cost to the rest")
+    grid.add_row("", "", f"{spread}95 % interval {report.rs_interval[0]:.3f} to {report.rs_interval[1]:.3f}")
+    rule = f"{report.rule} rule ({RULES[report.rule]})"
+    grid.add_row("", "", f"{report.scale} scale, {rule}{VARIANTS[report.variant]}")
+    grid.add_row("floor", _number(report.floor), "scored by a head that always answers the forgotten class")
+    grid.add_row("ΔRS", _signed(report.delta_rs), against)
     grid.add_row("RS@ε", "", f"{kept}: best RS while the other classes lose at most {budgets} points")
     return grid
 
 
-def _comparison(report: AuditReport) -> str:
-    if report.delta_rs is None:
-        return "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
-    low, high = report.delta_rs_interval or (report.delta_rs, report.delta_rs)
-    rest = f"RS minus {number(report.reference_rs)}, that of the reference in the same audit"
-    return f"{rest}\n95 % interval {signed(low)} to {signed(high)}"
-
-
 def _readings(report: AuditReport) -> Iterator[RenderableType]:
     """Show the same audit at other scales, by other rules and with a fresh forget row; then the sweep."""
-    yield Text("All readings (* the numbers above)", style="bold")
-    shown = [row for row in report.results if _is_main(row, report)]
-    yield _indent(results_table(shown, (report.scale, report.variant, report.rule)))
+    yield _title("All readings (* the numbers above)")
+    table = _table("", "Scale", "Forget row", "Rule", "RS", "ΔRS", "retain", "forget", "epoch", left=4)
+    last: tuple[str, str] | None = None
+    for row in report.results:
+        if _is_main(row, report):
+            setting, rule = (row["scale"], row["variant"]), row["rule"]
+            mark = "*" if (*setting, rule) == (report.scale, report.variant, report.rule) else ""
+            low, high = min(row["epochs"]), max(row["epochs"])
+            epochs = str(low) if low == high else f"{low}-{high}"
+            table.add_row(mark, *(setting if setting != last else ("", "")), rule, *_measured(row), epochs)
+            last = setting
+    yield _indent(table)
     if report.sweep is not None:
-        yield Text(f"Over scales ({report.rule} rule)", style="bold")
-        yield Padding(sweep_table(report.sweep["points"]), (0, 0, 0, 2))
-        yield _indent(Text(_curve(report.sweep)))
+        yield _title(f"Over scales ({report.rule} rule)")
+        curve = _table("Scale κ", "RS", "reference RS", "ΔRS", "retain", "forget", left=1)
+        for row in report.sweep["points"]:
+            rs, *others = _measured(row)
+            curve.add_row(f"{row['kappa']:.2f}", rs, _number(row["reference_rs"]), *others)
+        yield Padding(curve, (0, 0, 0, 2))
+        yield _indent(Text(_over_scales(report.sweep)))
 
 
-def _is_main(row: dict[str, Any], report: AuditReport) -> bool:
+def _is_main(row: Mapping[str, Any], report: AuditReport) -> bool:
     """Say whether a reading is one of those that every audit has, rather than a point of the sweep."""
     return row["scale"] in ("native", "canonical", report.scale)
 
 
-def _curve(sweep: dict[str, Any]) -> str:
-    """Sum up the curve over the scales."""
+def _over_scales(sweep: Mapping[str, Any]) -> str:
     if sweep["area"] is None:
-        return f"Highest RS {number(sweep['best_rs'])}. Without a reference a curve says little."
+        return f"Highest RS {_number(sweep['best_rs'])}. Without a reference a curve says little."
     return (
-        f"Area between the model's and the reference's curve: {signed(sweep['area'])} (0: relearns like the reference; "
-        f"at most ±0.5). Highest RS while the reference stays at or below {sweep['level']:.2f}: "
-        f"{number(sweep['rs_at_reference'])}."
+        f"Area between the model's and the reference's curve: {_signed(sweep['area'])} (0: relearns like the "
+        f"reference; at most ±0.5). Highest RS while the reference stays at or below {sweep['level']:.2f}: "
+        f"{_number(sweep['rs_at_reference'])}."
     )
 
 
-def _findings(report: AuditReport) -> Iterator[RenderableType]:
-    if report.findings:
-        yield Text("Findings, gravest first (docs/flags.md explains each code)", style="bold")
-        yield _indent(findings_table(report.findings))
+def _findings(report: AuditReport) -> Table:
+    table = Table.grid(padding=(0, 2, 0, 0))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for finding in report.findings:
+        grade = Text(finding.severity, style=COLOURS.get(finding.severity, "yellow"))
+        table.add_row(grade, Text(finding.code, style="bold"))
+        table.add_row("", Text(plain(finding.message)))
+    return table
 
 
-def _end(report: AuditReport, out: Path | None) -> Text:
-    """Say where the files are and how long it took."""
-    took = f"Took {report.seconds:.1f} s. "
-    if out is None:
-        return Text(took + "Nothing was written: pass --out DIR to keep the result and the relearned head.")
-    return Text(took + f"Written to {plain(out)}: audit.json, relearned_head.safetensors.", overflow="fold")
+def _measured(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
+    return _number(row["rs"]), _signed(row["delta_rs"]), _percent(row["retain_after"]), _percent(row["forget_after"])
 
 
-def _classes(report: AuditReport) -> str:
-    """Name the forget classes, by index and, where it is known and says more, by name."""
-    names = report.class_names or ()
-    described = []
-    for index in report.forget_classes:
-        name = plain(names[index]) if index < len(names) else str(index)
-        described.append(str(index) if name == str(index) else f"{index} ({name})")
-    return ("class " if len(described) == 1 else "classes ") + ", ".join(described)
+def _percent(fraction: float | None) -> str:
+    return "-" if fraction is None else f"{100 * fraction:.1f} %"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.3f}"
+
+
+def _signed(value: float | None) -> str:
+    return "-" if value is None else f"{value:+z.3f}"
+
+
+def _title(text: str) -> Text:
+    return Text(text, style="bold")
 
 
 def _grid() -> Table:
@@ -170,6 +208,15 @@ def _grid() -> Table:
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(no_wrap=True, style="bold")
     return grid
+
+
+def _table(*headers: str, left: int = 2) -> Table:
+    """Make a table without lines whose first columns are text and whose others are numbers."""
+    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    for position, header in enumerate(headers):
+        justify: Literal["left", "right"] = "left" if position < left else "right"
+        table.add_column(header, justify=justify, no_wrap=position >= left, overflow="fold")
+    return table
 
 
 def _indent(content: RenderableType) -> Padding:

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sfra.cli import options as opt
-from sfra.cli.command import say
-from sfra.cli.made import adapted, check_place, class_indices, command, deliver, find_recipe
+from sfra.cli.command import when_stopped
+from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, reference_beside
+from sfra.cli.options import making, way
 from sfra.cli.progress import showing
+from sfra.core.errors import InputError
+
+if TYPE_CHECKING:
+    from sfra.models.recipes import Recipe
 
 
 def train(
     data: opt.Images,
-    backbone: opt.Backbone,
+    backbone: Annotated[str, making("NAME", "Architecture (sfra list backbones).", default=False)],
     out: opt.Folder,
-    without: opt.Without = None,
+    without: Annotated[
+        list[str] | None,
+        making(
+            "CLASS",
+            "Leave this class out, to make a reference; by name or index, several with commas.",
+            default="an original, with every class",
+        ),
+    ] = None,
     recipe: opt.Recipe = None,
-    epochs: opt.TrainingEpochs = None,
-    learning_rate: opt.LearningRate = None,
-    batch_size: opt.BatchSize = None,
-    pretrained: opt.Pretrained = None,
-    compile_: opt.Compile = False,
+    epochs: Annotated[int | None, way("N", "Passes over the data.", default="as in the recipe")] = None,
+    learning_rate: Annotated[float | None, way("RATE", "Highest learning rate.", default="as in the recipe")] = None,
+    batch_size: Annotated[int | None, way("N", "Samples per step.", default="as in the recipe")] = None,
+    pretrained: Annotated[
+        str | None, way("MODEL", "Start from this model directory or hub id.", default="as in the recipe")
+    ] = None,
+    compile_: Annotated[
+        bool, way(None, "Compile the network first; pays off in long runs on CUDA.", "--compile")
+    ] = False,
     seed: opt.MakingSeed = 0,
     device: opt.Device = "cpu",
     quiet: opt.Quiet = False,
@@ -37,18 +53,23 @@ def train(
     Example: sfra train --data digits --backbone small-cnn --without 7 --out reference/
     """
     with showing(quiet=quiet) as progress:
-        from dataclasses import replace
-
         from sfra.models import backbones
         from sfra.unlearn.make import train_model
 
         check_place(out)
         backbones.find(backbone)
         settings = {"epochs": epochs, "learning_rate": learning_rate, "batch_size": batch_size}
-        chosen = adapted(find_recipe(recipe, data, backbone), data, backbone, {**settings, "compile": compile_ or None})
-        gone = class_indices(without, _names(data)) if without else ()
+        chosen = _adapted(
+            find_recipe(recipe, data, backbone), data, backbone, {**settings, "compile": compile_ or None}
+        )
+        gone = class_indices(without, _class_names(data)) if without else ()
         resume = out.parent / f"{out.name}.resume"
-        with _resumable(resume):
+
+        def advice() -> str:
+            kept = f"the run so far is in {resume}" if resume.exists() else "nothing was kept yet"
+            return f"{kept}; give the same command again to go on"
+
+        with when_stopped(advice):
             made = train_model(
                 data=data,
                 backbone=backbone,
@@ -59,38 +80,49 @@ def train(
                 resume=resume,
                 progress=progress,
             )
-    asked = {"recipe": recipe, **settings, "pretrained": pretrained, "seed": seed or None}
-    same = [
-        word for name, value in asked.items() if value is not None for word in (f"--{name.replace('_', '-')}", value)
-    ]
-    deliver(made, out, json=json, quiet=quiet, following=_following(data, backbone, out, gone, same))
+    if gone:
+        following = [command("audit", "UNLEARNED", forget=",".join(map(str, gone)), data=data, reference=out)]
+    else:
+        same = {"recipe": recipe, **settings, "pretrained": pretrained, "seed": seed or None}
+        following = [
+            command("train", data=data, backbone=backbone, without=0, **same, out=reference_beside(out, [0])),
+            command("unlearn", out, data=data, forget=0, method="delete", out=out.parent / "unlearned"),
+        ]
+    deliver(made, out, json=json, quiet=quiet, following=following)
     resume.unlink(missing_ok=True)
 
 
-@contextmanager
-def _resumable(state: Path) -> Iterator[None]:
-    """Say, when the run is stopped, how to go on."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        kept = f"the run so far is in {state}" if state.exists() else "nothing was kept yet"
-        say(f"stopped: {kept}; give the same command again to go on")
-        raise
-
-
-def _names(data: str) -> tuple[str, ...] | None:
+def _class_names(data: str) -> tuple[str, ...] | None:
     from sfra.data import has_split, load_data
 
     return load_data(data, split="validation" if has_split(data, "validation") else "train").class_names
 
 
-def _following(data: str, backbone: str, out: Path, gone: tuple[int, ...], same: Sequence[object]) -> list[str]:
-    """Suggest what to do with the model; a reference is to be trained in the same way."""
-    if gone:
-        classes = ",".join(map(str, gone))
-        return [command("audit", "UNLEARNED", "--forget", classes, "--data", data, "--reference", out)]
-    beside = out.parent
-    return [
-        command("train", "--data", data, "--backbone", backbone, "--without", 0, *same, "--out", beside / "reference"),
-        command("unlearn", out, "--data", data, "--forget", 0, "--method", "delete", "--out", beside / "unlearned"),
-    ]
+def _adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[str, Any]) -> Recipe:
+    """Put settings of the training into a recipe; without one they must suffice."""
+    from sfra.data import has_split, load_data
+    from sfra.models.recipes import Recipe as Empty
+    from sfra.models.recipes.check import check_group
+    from sfra.models.training.train import Training
+
+    given = {name: value for name, value in training.items() if value is not None}
+    if recipe is None and not {"epochs", "learning_rate"} <= given.keys():
+        if not has_split(data, "train"):
+            load_data(data, split="train")  # a misspelt name has no recipe either: say that instead
+        raise InputError(
+            f"there is no recipe for {backbone} on {data}",
+            expected="a recipe, or how long and how fast to train",
+            do="pass --recipe (sfra list recipes), or --epochs and --learning-rate",
+        )
+    recipe = recipe or Empty(
+        name="",
+        dataset=data,
+        backbone=backbone,
+        pretrained=None,
+        training={},
+        preprocess={},
+        augment=None,
+        methods={},
+        sources={},
+    )
+    return replace(recipe, training=check_group("training", {**recipe.training, **given}, Training))

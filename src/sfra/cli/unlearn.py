@@ -5,37 +5,45 @@ from __future__ import annotations
 import json as json_format
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from sfra.cli import options as opt
-from sfra.cli.made import (
-    check_place,
-    class_indices,
-    command,
-    deliver,
-    find_recipe,
-    own_recipe,
-    reference_beside,
-    unwritten,
-)
+from sfra.cli.command import when_stopped
+from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, reference_beside
+from sfra.cli.options import argument, making, way
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
 from sfra.core.json_text import parse_json
 
 if TYPE_CHECKING:
-    from sfra.unlearn.make import Made
+    from sfra.models.backbones.checkpoint import Checkpoint
 
 EXPECTED = "--set NAME=VALUE, for example --set learning_rate=1e-3"
 
 
 def unlearn(
-    model: opt.Original,
+    model: Annotated[
+        Path, argument("What is made", "MODEL", "The original: a model directory, such as sfra train writes.")
+    ],
     data: opt.Images,
-    forget: opt.Forgotten,
-    method: opt.Method,
+    forget: Annotated[
+        list[str],
+        making("CLASS", "Class to forget, by name or index; several with commas, or repeat the option.", default=False),
+    ],
+    method: Annotated[
+        str, making("NAME", "Unlearning method (sfra list methods), or package.module:Class.", default=False)
+    ],
     out: opt.Folder,
     recipe: opt.Recipe = None,
-    set_: opt.Set = None,
+    set_: Annotated[
+        list[str] | None,
+        way(
+            "NAME=VALUE",
+            "A setting of the method, such as learning_rate=1e-3; may be repeated.",
+            "--set",
+            default="as in the recipe, else as published",
+        ),
+    ] = None,
     seed: opt.MakingSeed = 0,
     device: opt.Device = "cpu",
     quiet: opt.Quiet = False,
@@ -50,12 +58,14 @@ def unlearn(
     Example: sfra unlearn original/ --data digits --forget 7 --method delete --out unlearned/
     """
     settings = parse_settings(set_ or ())
-    with unwritten(out), showing(quiet=quiet) as progress:
+    untouched = when_stopped(lambda: f"nothing was written to {out}; give the same command again")
+    with untouched, showing(quiet=quiet) as progress:
         from sfra.models.backbones.checkpoint import load_model
         from sfra.unlearn.make import unlearn_model
 
         check_place(out)
-        _check_apart(model, out)
+        if model.resolve() == out.resolve():
+            raise InputError("the original would be replaced", expected="--out with another directory", got=out)
         original = load_model(model)
         gone = class_indices(forget, original.class_names)
         made = unlearn_model(
@@ -69,22 +79,23 @@ def unlearn(
             device=device,
             progress=progress,
         )
-    asked = {"recipe": recipe or own_recipe(original, data), "device": device if device != "cpu" else None}
-    deliver(made, out, json=json, quiet=quiet, following=_following(model, made, out, data, gone, asked))
-
-
-def _following(
-    model: Path, made: Made, out: Path, data: str, gone: Sequence[int], asked: dict[str, str | None]
-) -> list[str]:
-    """Suggest the audit and, where none lies beside the model, a reference that is trained as the original was."""
-    about = ("--forget", ",".join(map(str, gone)), "--data", data)
+    about = {"forget": ",".join(map(str, gone)), "data": data}
     if made.facts["method"] == "retrained":
-        return [command("audit", "UNLEARNED", *about, "--reference", out)]
-    reference, there = reference_beside(out, data, made.checkpoint.backbone, gone)
-    same = [word for name, value in asked.items() if value is not None for word in (f"--{name}", value)]
-    train = command("unlearn", model, *about, "--method", "retrained", *same, "--out", reference)
-    audit = command("audit", out, *about, "--reference", reference)
-    return [audit] if there else [train, audit]
+        following = [command("audit", "UNLEARNED", **about, reference=out)]
+    else:
+        reference = reference_beside(out, gone)
+        same = {"recipe": recipe or _own_recipe(original, data), "device": None if device == "cpu" else device}
+        train = command("unlearn", model, **about, method="retrained", **same, out=reference)
+        following = [*([] if reference.exists() else [train]), command("audit", out, **about, reference=reference)]
+    deliver(made, out, json=json, quiet=quiet, following=following)
+
+
+def _own_recipe(original: Checkpoint, data: str) -> str | None:
+    """Return the recipe that a model was trained by, where it is one of ours and not the usual one for the data."""
+    from sfra.models import recipes
+
+    name, usual = original.notes.get("recipe"), f"{data}-{original.backbone}"
+    return name if isinstance(name, str) and name in recipes.names() and name != usual else None
 
 
 def parse_settings(given: Sequence[str]) -> dict[str, Any]:
@@ -93,25 +104,16 @@ def parse_settings(given: Sequence[str]) -> dict[str, Any]:
     >>> parse_settings(["learning_rate=1e-3", "optimizer=adam", "freeze_batch_norm=true"])
     {'learning_rate': 0.001, 'optimizer': 'adam', 'freeze_batch_norm': True}
     """
-    settings = {}
+    settings: dict[str, Any] = {}
     for text in given:
         name, equals, value = (part.strip() for part in text.partition("="))
         if not (name and equals and value) or name in settings:
-            what = "a setting is given twice" if name in settings else "a setting cannot be read"
+            what = f"{name} is set twice" if name in settings else "cannot read a setting"
             raise InputError(what, expected=EXPECTED, got=text)
-        settings[name] = _value(name, value)
+        try:
+            settings[name] = parse_json(value, constants=True)
+        except json_format.JSONDecodeError:
+            settings[name] = value
+        except ValueError as problem:
+            raise InputError("cannot read a setting", expected=EXPECTED, got=f"{name}: {problem}") from None
     return settings
-
-
-def _value(name: str, text: str) -> Any:
-    try:
-        return parse_json(text, constants=True)
-    except json_format.JSONDecodeError:
-        return text
-    except ValueError as problem:
-        raise InputError("a setting cannot be read", expected=EXPECTED, got=f"{name}: {problem}") from None
-
-
-def _check_apart(model: Path, out: Path) -> None:
-    if model.resolve() == out.resolve():
-        raise InputError("the original would be replaced", expected="--out with another directory", got=out)
