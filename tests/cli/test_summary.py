@@ -12,6 +12,7 @@ from rich.console import Console
 import sfra
 from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
 from sfra.attack.scale import SWEEP
+from sfra.auditing.config import AuditConfig
 from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport
 from sfra.auditing.verdict import VERDICTS
@@ -29,8 +30,8 @@ def report() -> AuditReport:
     weight, bias = WEIGHT.copy(), BIAS.copy()
     weight[FORGET], bias[FORGET] = 0.0, -3.0
     head, reference = sfra.Head(weight, bias), sfra.Head(weight, 2 * bias)
-    settings = {"n": 200, "m": 20, "epochs": 3, "seeds": 2, "scale": "sweep"}
-    return sfra.audit(head, "ox", data=data, reference=reference, reference_data=data, **settings)
+    settings = AuditConfig(n=200, m=20, epochs=3, seeds=2, scale="sweep")
+    return sfra.audit(head, "ox", data=data, reference=reference, reference_data=data, config=settings)
 
 
 def text(report: AuditReport, out: Path | None = None, *, width: int = 80) -> str:
