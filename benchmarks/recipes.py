@@ -30,10 +30,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra import unlearn
 from sfra.core.errors import InputError
-from sfra.data import ImageSet, load_data
-from sfra.data.augment import Augment
-from sfra.data.registry import Split
-from sfra.data.samples import open_samples
+from sfra.data import Augment, ImageSet, Split, load_data, open_samples
 from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import load_model
 from sfra.models.training.train import Samples, train

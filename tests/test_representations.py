@@ -16,9 +16,7 @@ from sfra.attack.probes.sample import Probes
 from sfra.auditing.trace import Trace
 from sfra.controls.heads import Heads
 from sfra.core.batches import TensorData
-from sfra.data import FeatureSet, ImageSet, ImageTensors, load_data
-from sfra.data.arrays import MemoryPixels
-from sfra.data.decoded import MappedPixels
+from sfra.data import ArrayPixels, FeatureSet, ImageSet, ImageTensors, load_data
 from sfra.diagnostics.tradeoff import StoredCurves
 from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.models.made import Made
@@ -48,15 +46,14 @@ SHOWN: dict[str, tuple[object, str]] = {
         "FeatureSet('features in memory': 1 sample, 1 feature, labels 4 to 4)",
     ),
     "images in memory": (
-        ImageSet(pixels=MemoryPixels(IMAGES), labels=LABELS),
+        ImageSet(pixels=ArrayPixels(IMAGES.numpy()), labels=LABELS),
         "ImageSet('images in memory': 2,000 images of [3, 8, 8], labels 0 to 6)",
     ),
     "images in a file": (
-        ImageSet(pixels=MappedPixels(np.zeros((9, 1, 4, 5), np.uint8)).take([3] * 2000), labels=LABELS, source="a/"),
+        ImageSet(pixels=ArrayPixels(np.zeros((9, 1, 4, 5), np.uint8)).take([3] * 2000), labels=LABELS, source="a/"),
         "ImageSet('a/': 2,000 images of [1, 4, 5], labels 0 to 6)",
     ),
-    "pixels in memory": (MemoryPixels(IMAGES), "MemoryPixels(2,000 images of [3, 8, 8])"),
-    "pixels in a file": (MappedPixels(np.zeros((9, 1, 4, 5), np.uint8)), "MappedPixels(9 images of [1, 4, 5])"),
+    "pixels": (ArrayPixels(np.zeros((9, 1, 4, 5), np.uint8)), "ArrayPixels(9 images of [1, 4, 5])"),
     "probes": (
         Probes(
             samples=IMAGES.flatten(1),

@@ -14,8 +14,7 @@ from sfra.bench.grid import open_store, run_protocol
 from sfra.bench.report import make_report
 from sfra.bench.tables.names import backbone_name, method_name
 from sfra.cli import main
-from sfra.data import ImageSet, load_data
-from sfra.data.registry import SPLITS
+from sfra.data import SPLITS, ImageSet, load_data
 
 RECIPE = """
 dataset = "digits"

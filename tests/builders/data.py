@@ -73,7 +73,7 @@ def write_tar(target: Path, folder: Path) -> None:
 
 
 def write_zip(target: Path, folder: Path) -> None:
-    with zipfile.ZipFile(target, "w") as archive:
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(folder.rglob("*")):
             if file.is_file():
                 archive.write(file, Path(folder.name) / file.relative_to(folder))

@@ -12,8 +12,8 @@ import pytest
 
 from builders.data import old_pickle, toy, write_batches, write_tar
 from sfra.core.errors import InputError, UnsafeFileError
-from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES, read_batch, recognise_batches
-from sfra.data.official import CIFAR10, CIFAR100
+from sfra.data.cifar import read_batch, recognise_batches
+from sfra.data.named import CIFAR10, CIFAR100
 
 ROWS = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3072)
 
@@ -40,15 +40,7 @@ def read(folder: Path) -> Any:
     return copy.read("test")
 
 
-def test_the_class_names_are_the_published_ones_in_alphabetical_order() -> None:
-    assert len(CIFAR10_CLASSES) == 10
-    assert len(set(CIFAR100_CLASSES)) == 100
-    assert sorted(CIFAR10_CLASSES) == list(CIFAR10_CLASSES)
-    assert sorted(CIFAR100_CLASSES) == list(CIFAR100_CLASSES)
-    assert (CIFAR100_CLASSES[0], CIFAR100_CLASSES[26], CIFAR100_CLASSES[99]) == ("apple", "crab", "worm")
-
-
-@pytest.mark.parametrize("protocol", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("protocol", [0, 2, 4])
 @pytest.mark.parametrize("order", ["C", "F"])
 def test_batches_of_today_and_of_python_2_hold_the_same_pixels(tmp_path: Path, protocol: int, order: Any) -> None:
     rows = np.asarray(ROWS, order=order)
@@ -94,24 +86,13 @@ def test_damaged_bytes_are_an_input_error(content: bytes) -> None:
         {"data": ROWS.astype(np.int16), "labels": [1, 2]},
         {"data": ROWS, "targets": [1, 2]},
         {"data": [[1, 2]], "labels": [1]},
+        *({"data": ROWS, "labels": [1, label]} for label in (-1, 10, 10**30, "1", [1], None, 1.0, True)),
     ],
 )
-def test_other_arrays_than_those_of_the_data_set_are_refused(tmp_path: Path, batch: dict[str, Any]) -> None:
+def test_other_arrays_and_labels_than_those_of_the_data_set_are_refused(tmp_path: Path, batch: dict[str, Any]) -> None:
     folder = batches(tmp_path / "x", pickle.dumps(batch, protocol=2))
-    with pytest.raises(
-        InputError, match="does not hold the batches of this data set\n  expected: 'data', rows of 3072"
-    ):
+    with pytest.raises(InputError, match=r"does not hold the batches of CIFAR-10\n  expected: 'data', rows of 3072"):
         read(folder)
-
-
-@pytest.mark.parametrize("label", [-1, 10, 10**30, "1", [1], None, 1.0, True])
-def test_labels_that_are_no_class_index_are_refused(tmp_path: Path, label: object) -> None:
-    folder = batches(tmp_path / "x", pickle.dumps({"data": ROWS, "labels": [1, label]}, protocol=2))
-    with pytest.raises(
-        InputError, match=r"a label in .* is no class index\n  expected: 0 to 9\n  got:      "
-    ) as caught:
-        read(folder)
-    assert repr(label) in str(caught.value)
 
 
 def test_the_archive_is_read_without_writing_anything(tmp_path: Path) -> None:

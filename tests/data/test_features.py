@@ -1,6 +1,5 @@
 """Feature extraction: the same as a direct forward pass, computed once, and again when anything changes."""
 
-import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError
-from sfra.data import FeatureSet, ImageSet, MemoryPixels, Transform, extract_features, load_data
+from sfra.data import ArrayPixels, ImageSet, Transform, extract_features, load_data
 from sfra.data.cache import cache_folder
 from sfra.models import backbones
 from sfra.release import Preprocess
@@ -35,7 +34,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def some_images(seed: int = 0, n: int = 7) -> ImageSet:
     pixels = torch.randint(256, (n, 3, 4, 4), dtype=torch.uint8, generator=torch.Generator().manual_seed(seed))
     names = ("a", "b", "c")
-    return ImageSet(pixels=MemoryPixels(pixels), labels=torch.arange(n) % 3, class_names=names, source="some")
+    return ImageSet(pixels=ArrayPixels(pixels.numpy()), labels=torch.arange(n) % 3, class_names=names, source="some")
 
 
 def extract(encoder: Counted, images: ImageSet, *, model: str = "m", preprocess: Transform | None = None) -> Tensor:
@@ -78,7 +77,7 @@ def test_other_weights_images_labels_or_preprocessing_are_encoded_anew() -> None
     assert encoder.images == 6 * 7
 
 
-def test_a_preprocessing_that_cannot_be_told_from_others_is_not_cached(cache: Path) -> None:
+def test_only_a_preprocessing_that_can_be_told_from_others_is_cached(cache: Path) -> None:
     @dataclass(frozen=True)
     class Shift:
         by: Tensor
@@ -92,20 +91,11 @@ def test_a_preprocessing_that_cannot_be_told_from_others_is_not_cached(cache: Pa
         extract(encoder, some_images(), preprocess=preprocess)
     assert encoder.images == 3 * 7
     assert not cache.exists()
-
-
-def test_a_preprocessing_may_bring_its_own_fingerprint() -> None:
-    class Named:
-        def __init__(self, fingerprint: str) -> None:
-            self.fingerprint = fingerprint
-
-        def __call__(self, images: Tensor) -> Tensor:
-            return images
-
-    encoder = Counted()
-    for name in ("one", "two", "one"):
-        extract(encoder, some_images(), preprocess=Named(name))
-    assert encoder.images == 2 * 7
+    named = nn.Identity()
+    named.fingerprint = "one"  # type: ignore[assignment]
+    for _ in range(2):
+        extract(encoder, some_images(), preprocess=named)
+    assert encoder.images == 4 * 7
 
 
 def test_the_cache_can_be_left_out(cache: Path) -> None:
@@ -150,27 +140,10 @@ def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Path, monkeypa
 def test_the_cache_is_in_the_users_cache_folder_by_default(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("SFRA_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/somewhere")
-    assert cache_folder() == Path("/somewhere/sfra/features")
+    assert cache_folder() == Path("/somewhere/sfra")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/someone")
-    assert cache_folder() == Path("/home/someone/.cache/sfra/features")
-
-
-def test_extractions_at_the_same_time_leave_one_whole_file_and_no_parts(cache: Path) -> None:
-    found: list[FeatureSet] = []
-    images = some_images(n=300)
-
-    def work() -> None:
-        found.append(extract_features(Counted(), images, model_fingerprint="m", batch_size=16))
-
-    threads = [threading.Thread(target=work) for _ in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len({result.fingerprint for result in found}) == 1
-    assert len(found) == 6
-    assert [path.suffix for path in cache.iterdir()] == [".safetensors"]
+    assert cache_folder() == Path("/home/someone/.cache/sfra")
 
 
 def test_progress_counts_the_samples_and_ends_at_the_total() -> None:

@@ -12,9 +12,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from sfra.core.errors import InputError
-from sfra.data import ImageSet, Split, load_data, sets
-from sfra.data import folder as folders
-from sfra.data.decode import head_of
+from sfra.data import ImageSet, Split, decode, load_data, sets
 from sfra.release import Preprocess
 
 RNG = np.random.default_rng(0)
@@ -155,17 +153,6 @@ def test_only_the_listed_decoders_are_used_whatever_the_name(tmp_path: Path) -> 
         next(load(tmp_path).batches(2))
 
 
-def test_the_protection_against_decompression_bombs_is_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    paint(tmp_path / "a" / "1.png", size=(20, 20))
-    paint(tmp_path / "a" / "2.png", size=(100, 100))
-    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 1000)
-    batches = load(tmp_path).batches(2)
-    with pytest.raises(
-        InputError, match=r"2\.png is too large\n  expected: at most .*\n  got: .*\(10000 pixels\) exceeds limit"
-    ):
-        next(batches)
-
-
 def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: Path) -> None:
     paint(tmp_path / "a" / "1.png", size=(20, 20))
     content = (tmp_path / "a" / "1.png").read_bytes()
@@ -183,7 +170,7 @@ def test_an_image_of_too_many_pixels_is_refused_before_it_is_decoded(tmp_path: P
 def test_what_pillow_warns_of_or_refuses_is_too_large_in_our_words(tmp_path: Path, side: int) -> None:
     Image.new("1", (side, side)).save(tmp_path / "1.png")
     with pytest.raises(InputError, match=r"1\.png is too large\n  expected: at most 67,108,864 pixels\n"):
-        head_of(tmp_path / "1.png")
+        decode.head_of(tmp_path / "1.png")
 
 
 def test_large_images_come_fewer_at_a_time_and_are_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -191,7 +178,7 @@ def test_large_images_come_fewer_at_a_time_and_are_the_same(tmp_path: Path, monk
         paint(tmp_path / "a" / f"{i:02}.png")
     whole = next(load(tmp_path).batches(40))
     assert len(whole) == 40
-    monkeypatch.setattr(folders, "PIECE", 1000)
+    monkeypatch.setattr(decode, "PIECE", 1000)
     prepared = next(load(tmp_path).batches(40, Preprocess(size=(2, 2))))
     assert torch.equal(prepared, Preprocess(size=(2, 2))(whole))
     assert [len(piece) for piece in load(tmp_path).pixels.pieces(3, 40)] == [14, 14, 9]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split, load_data
-from sfra.data.cifar import CIFAR10_CLASSES, CIFAR100_CLASSES
+from sfra.data.named import CIFAR10, CIFAR100
 
 pytestmark = pytest.mark.skipif(not os.environ.get("SFRA_DATA"), reason="SFRA_DATA names no folder with copies")
 
@@ -77,7 +77,7 @@ def load(name: str, split: Split) -> ImageSet:
 
 def chunks(data: ImageSet) -> Iterator[tuple[NDArray[np.uint8], NDArray[np.int64]]]:
     for start in range(0, len(data), 1000):
-        yield data.pixels.blocks(start, start + 1000)[0].numpy(), data.labels[start : start + 1000].numpy()
+        yield next(data.pixels.pieces(start, start + 1000)).numpy(), data.labels[start : start + 1000].numpy()
 
 
 @pytest.mark.parametrize("split", ["train", "validation", "test"])
@@ -87,12 +87,12 @@ def test_every_class_has_its_share_of_images_of_the_right_size(name: str, split:
     assert data.class_names is not None
     classes, side = len(data.class_names), 64 if name == "tiny-imagenet" else 32
     assert data.labels.bincount().tolist() == [SIZES[name][split] // classes] * classes
-    assert data.pixels.blocks(0, 1)[0].shape == (1, 3, side, side)
+    assert next(data.pixels.pieces(0, 1)).shape == (1, 3, side, side)
 
 
 def test_the_classes_are_in_the_published_order() -> None:
-    assert load("cifar10", "test").class_names == CIFAR10_CLASSES
-    assert load("cifar100", "test").class_names == CIFAR100_CLASSES
+    assert load("cifar10", "test").class_names == CIFAR10.class_names
+    assert load("cifar100", "test").class_names == CIFAR100.class_names
 
 
 @pytest.mark.parametrize(("name", "split"), CHECKSUMS)

@@ -1,4 +1,4 @@
-"""Images to train on: what a batch holds, and what cannot be one tensor."""
+"""Images to train on: augmented like single images, and what a batch holds."""
 
 from pathlib import Path
 
@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 import torch
 from PIL import Image
+from torch import Tensor
 
 from sfra.core.errors import InputError
-from sfra.data import Augment, ImageSet, ImageTensors, MemoryPixels, load_data, open_samples
+from sfra.data import ArrayPixels, Augment, ImageSet, ImageTensors, load_data, open_samples
 from sfra.models.training.train import Samples
 from sfra.release import Preprocess
 
@@ -18,8 +19,76 @@ LABELS = torch.arange(30) % 3
 PREPARE = Preprocess(size=(4, 4), mean=(0.5,), std=(0.25,))
 
 
+def seeded(seed: int = 0) -> torch.Generator:
+    return torch.Generator().manual_seed(seed)
+
+
+def one_by_one(images: Tensor, crop: int, flip: bool, generator: torch.Generator) -> Tensor:
+    """Cut every image out of a larger black one, pixel by pixel of the definition."""
+    n, c, h, w = images.shape
+    top = torch.randint(2 * crop + 1, (n,), generator=generator) if crop else torch.zeros(n, dtype=torch.int64)
+    left = torch.randint(2 * crop + 1, (n,), generator=generator) if crop else torch.zeros(n, dtype=torch.int64)
+    mirror = torch.randint(2, (n,), generator=generator) if flip else torch.zeros(n, dtype=torch.int64)
+    results = []
+    for i in range(n):
+        canvas = torch.zeros(c, h + 2 * crop, w + 2 * crop, dtype=images.dtype)
+        canvas[:, crop : crop + h, crop : crop + w] = images[i]
+        cut = canvas[:, top[i] : top[i] + h, left[i] : left[i] + w]
+        results.append(torch.stack([cut[:, :, w - 1 - x] for x in range(w)], dim=2) if mirror[i] else cut)
+    return torch.stack(results)
+
+
+@pytest.mark.parametrize("dtype", [torch.uint8, torch.float32])
+@pytest.mark.parametrize(("crop", "flip"), [(4, True), (0, True), (3, False), (0, False), (9, True)])
+def test_a_batch_is_augmented_as_its_images_one_by_one(crop: int, flip: bool, dtype: torch.dtype) -> None:
+    images = torch.randint(1, 256, (50, 3, 6, 8), generator=seeded(1)).to(dtype)
+    augmented = Augment(crop=crop, flip=flip)(images, seeded())
+    assert augmented.dtype == dtype
+    assert torch.equal(augmented, one_by_one(images, crop, flip, seeded()))
+
+
+def test_the_same_state_gives_the_same_images_and_the_next_draw_gives_others() -> None:
+    images = torch.randint(256, (20, 3, 8, 8), generator=seeded(1), dtype=torch.uint8)
+    generator = seeded()
+    first = Augment()(images, generator)
+    state = generator.get_state()
+    second = Augment()(images, generator)
+    assert torch.equal(first, Augment()(images, seeded()))
+    assert not torch.equal(first, second)
+    assert torch.equal(second, Augment()(images, generator.set_state(state)))
+
+
+def test_the_global_random_state_and_the_images_are_left_alone() -> None:
+    images = torch.randint(256, (5, 1, 8, 8), generator=seeded(1), dtype=torch.uint8)
+    before, kept = torch.get_rng_state(), images.clone()
+    Augment()(images, seeded())
+    assert torch.equal(torch.get_rng_state(), before)
+    assert torch.equal(images, kept)
+
+
+def test_every_place_and_both_directions_are_equally_likely() -> None:
+    draws, crop = 27_000, 1
+    marked = torch.zeros(draws, 1, 5, 5)
+    marked[:, 0, 2, 1:3] = torch.tensor([1.0, 2.0])
+    augmented = Augment(crop=crop)(marked, seeded(3))
+    peak = (augmented == 2).flatten(1).int().argmax(dim=1)
+    mirrored = (augmented == 1).flatten(1).int().argmax(dim=1) > peak
+    shift = torch.where(mirrored, 4 - peak % 5, peak % 5) - 1
+    cells = ((peak // 5 - 1) * 3 + shift) * 2 + mirrored
+    counts = torch.bincount(cells, minlength=18).double()
+    assert counts.shape == (18,)
+    chi_squared = float(((counts - draws / 18) ** 2 / (draws / 18)).sum())
+    assert chi_squared < 40.8  # 0.999 quantile for 17 degrees of freedom
+
+
+@pytest.mark.parametrize(("crop", "expected"), [(-1, "0 pixels or more"), (99999999999, "at most 512 pixels")])
+def test_a_shift_must_be_possible(crop: int, expected: str) -> None:
+    with pytest.raises(InputError, match=expected):
+        Augment(crop=crop)
+
+
 def images(pixels: torch.Tensor = BYTES) -> ImageSet:
-    return ImageSet(pixels=MemoryPixels(pixels), labels=LABELS)
+    return ImageSet(pixels=ArrayPixels(pixels.numpy()), labels=LABELS)
 
 
 def test_a_batch_is_the_named_images_in_unit_range_on_the_cpu() -> None:
@@ -90,14 +159,13 @@ def test_images_of_several_sizes_cannot_be_augmented_or_left_as_they_are(tmp_pat
         open_samples(mixed)
 
 
-def test_images_that_do_not_fit_into_memory_are_refused_with_their_size() -> None:
-    class Wide(MemoryPixels):
-        def blocks(self, start: int, stop: int) -> list[torch.Tensor]:
-            return [self.images[start:stop]]
+def test_images_that_do_not_fit_into_memory_are_refused_with_their_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object, **__: object) -> None:
+        raise RuntimeError("no memory")
 
-    wide = Wide(torch.zeros(1, 1, 1, 1, dtype=torch.uint8).expand(30, 3, 2**22, 2**22))
-    with pytest.raises(InputError, match=r"do not fit into the memory of cpu(\n.*)*: 1474560\.0 GiB"):
-        open_samples(ImageSet(pixels=wide, labels=LABELS))
+    monkeypatch.setattr(torch, "empty", full)
+    with pytest.raises(InputError, match=r"do not fit into the memory of cpu(\n.*)*30 images of shape \[3, 8, 8\]"):
+        open_samples(images())
 
 
 def test_labels_must_belong_to_the_images() -> None:

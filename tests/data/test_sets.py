@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 
 from sfra.core.errors import InputError
-from sfra.data import FeatureSet, ImageSet, MemoryPixels
+from sfra.data import ArrayPixels, FeatureSet, ImageSet
 from sfra.release import Preprocess
 
 FEATURES = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
@@ -14,7 +14,9 @@ IMAGES = torch.arange(5 * 3 * 4 * 4, dtype=torch.uint8).reshape(5, 3, 4, 4)
 
 
 def image_set(images: Tensor = IMAGES, labels: Tensor | None = None) -> ImageSet:
-    return ImageSet(pixels=MemoryPixels(images), labels=torch.arange(len(images)) % 3 if labels is None else labels)
+    return ImageSet(
+        pixels=ArrayPixels(images.numpy()), labels=torch.arange(len(images)) % 3 if labels is None else labels
+    )
 
 
 def test_batches_are_the_images_in_order_divided_by_255_whatever_the_batch_size() -> None:
@@ -106,7 +108,7 @@ def test_labels_are_checked_in_both_kinds_of_set(
     with pytest.raises(InputError, match=message):
         FeatureSet(features=FEATURES, labels=torch.tensor(labels), class_names=names)
     with pytest.raises(InputError, match=message):
-        ImageSet(pixels=MemoryPixels(IMAGES[:3]), labels=torch.tensor(labels), class_names=names)
+        ImageSet(pixels=ArrayPixels(IMAGES[:3].numpy()), labels=torch.tensor(labels), class_names=names)
 
 
 def test_an_empty_set_is_refused() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from sfra import data, unlearn
 from sfra.core.errors import InputError
-from sfra.data.augment import Augment
+from sfra.data import Augment
 from sfra.models import backbones, recipes
 from sfra.models.recipes import check
 from sfra.models.training.train import Training

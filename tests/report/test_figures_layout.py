@@ -10,7 +10,7 @@ import pytest
 from builders.audits import SMALL, C, compare, hidden, never_seen
 from builders.charts import ALL, ablations, full_audits, sweep_rows, trajectories
 from builders.svg import clipped, collisions, texts_of
-from sfra.data.cifar import CIFAR10_CLASSES
+from sfra.data.named import CIFAR10
 from sfra.report import Style, tradeoff_figure
 from sfra.report.figures import AUDIT, BENCHMARK
 from sfra.report.figures_comparison import comparison_figure
@@ -55,7 +55,7 @@ def test_all_methods_and_ten_classes_fit(name: str, size: Size) -> None:
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("name", ["accuracy", "violin", "heatmap-rs", "heatmap-delta-rs", "scatter"])
 def test_names_of_ten_classes_fit(name: str, size: Size) -> None:
-    assert_legible(BENCHMARK[name](ROWS, names=CIFAR10_CLASSES, style=Style(size=size)))
+    assert_legible(BENCHMARK[name](ROWS, names=CIFAR10.class_names, style=Style(size=size)))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -1,6 +1,6 @@
 """CIFAR-10 and CIFAR-100 as their authors publish them: pickled batches, in a folder or still in the archive.
 
-Nothing is unpickled freely. The batches need four names; each is answered with something inert of our own, and
+Nothing is unpickled freely. The batches need a few names; each is answered with something inert of our own, and
 any other name is refused before it is looked up. The pixels are then read from the bytes that were noted.
 """
 
@@ -17,50 +17,30 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfra.core.errors import InputError, UnsafeFileError
-from sfra.data.where import Arrays, Copy, Official, Part
-
-CIFAR10_CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
-
-_FINE = """
-    apple aquarium_fish baby bear beaver bed bee beetle bicycle bottle bowl boy bridge bus butterfly camel can castle
-    caterpillar cattle chair chimpanzee clock cloud cockroach couch crab crocodile cup dinosaur dolphin elephant
-    flatfish forest fox girl hamster house kangaroo keyboard lamp lawn_mower leopard lion lizard lobster man
-    maple_tree motorcycle mountain mouse mushroom oak_tree orange orchid otter palm_tree pear pickup_truck pine_tree
-    plain plate poppy porcupine possum rabbit raccoon ray road rocket rose sea seal shark shrew skunk skyscraper snail
-    snake spider squirrel streetcar sunflower sweet_pepper table tank telephone television tiger tractor train trout
-    tulip turtle wardrobe whale willow_tree wolf woman worm
-"""
-CIFAR100_CLASSES = tuple(_FINE.split())
-
-LAYOUTS: dict[str, tuple[bytes, dict[Part, tuple[str, ...]]]] = {
-    "cifar10": (b"labels", {"train": tuple(f"data_batch_{i}" for i in range(1, 6)), "test": ("test_batch",)}),
-    "cifar100": (b"fine_labels", {"train": ("train",), "test": ("test",)}),
-}
-"""Per data set: the key of the labels, and the files of each part."""
+from sfra.data.copies import Arrays, Copy, Official, Part, unreadable_archive
 
 LARGEST = 2**29
-"""Bytes of the largest file that is read; the largest official one has 155 million."""
+"""Bytes of a batch in an archive that are read; the largest official one has 155 million."""
 
 
 def recognise_batches(official: Official, path: Path) -> Copy | None:
-    """Recognise the published folder, or the published ``.tar.gz``, of CIFAR-10 or CIFAR-100."""
-    if official.name not in LAYOUTS or official.class_names is None:
-        return None
-    key, names = LAYOUTS[official.name]
-    batches = path.is_dir() and any((path / name).is_file() for name in names["train"] + names["test"])
+    """Recognise the published folder, or the published ``.tar.gz``, of pickled batches."""
     archive = path.is_file() and path.name.endswith((".tar.gz", ".tgz", ".tar"))
-    if not batches and not archive:
+    names = [name for part in official.batches.values() for name in part]
+    if not names or not (archive or any((path / name).is_file() for name in names)):
         return None
 
     def files(part: Part) -> list[Path]:
-        return [path] if archive else [path / name for name in names[part] if (path / name).is_file()]
+        return [path] if archive else [path / name for name in official.batches[part] if (path / name).is_file()]
 
     def read(part: Part) -> Arrays:
-        found = _members(path, names[part]) if archive else [_file(file) for file in files(part)]
-        return _join([_batch(content, key, path, official) for content in found], official.size)
+        found = _members(path, official.batches[part]) if archive else [file.read_bytes() for file in files(part)]
+        batches = [_batch(content, path, official) for content in found]
+        nothing = np.empty((0, 3, official.size, official.size), dtype=np.uint8), np.empty(0, dtype=np.int64)
+        images, labels = zip(nothing, *batches, strict=True)
+        return np.concatenate(images), np.concatenate(labels)
 
-    layout = "archive of pickled batches" if archive else "pickled batches"
-    return Copy(path=path, layout=layout, files=files, read=read, class_names=official.class_names)
+    return Copy(path=path, files=files, read=read, class_names=official.class_names)
 
 
 def read_batch(content: bytes, name: str) -> dict[bytes, Any]:
@@ -127,25 +107,19 @@ class _Batches(pickle.Unpickler):
         return _ALLOWED[module, name]
 
 
-def _batch(content: bytes, key: bytes, path: Path, official: Official) -> Arrays:
-    batch, size = read_batch(content, str(path)), official.size
-    labels = batch.get(key, batch.get(b"labels"))
-    pixels = _pixels(batch.get(b"data"), 3 * size * size)
-    if not isinstance(labels, list) or pixels is None or len(pixels) != len(labels):
+def _batch(content: bytes, path: Path, official: Official) -> Arrays:
+    batch, width = read_batch(content, str(path)), 3 * official.size**2
+    labels: Any = next((batch[key] for key in map(str.encode, official.label_columns) if key in batch), [])
+    pixels = _pixels(batch.get(b"data"), width)
+    whole = isinstance(labels, list) and all(type(label) is int and 0 <= label < official.classes for label in labels)
+    if not whole or pixels is None or len(pixels) != len(labels):
         raise InputError(
-            f"{path} does not hold the batches of this data set",
-            expected=f"'data', rows of {3 * size * size} bytes, and '{key.decode()}', one for each row",
+            f"{path} does not hold the batches of {official.title}",
+            expected=f"'data', rows of {width} bytes, and '{official.label_columns[-1]}', 0 to {official.classes - 1}",
             got=", ".join(sorted(str(name, "latin1") for name in batch if isinstance(name, bytes))) or "nothing",
+            do=f"download it again: {official.download}",
         )
-    for label in labels:
-        if type(label) is not int or not 0 <= label < official.classes:
-            raise InputError(
-                f"a label in {path} is no class index",
-                expected=f"0 to {official.classes - 1}",
-                got=repr(label)[:80],
-                do=f"download it again: {official.download}",
-            )
-    return pixels.reshape(-1, 3, size, size), np.array(labels, dtype=np.int64)
+    return pixels.reshape(-1, 3, official.size, official.size), np.array(labels, dtype=np.int64)
 
 
 def _pixels(array: object, width: int) -> NDArray[np.uint8] | None:
@@ -157,39 +131,18 @@ def _pixels(array: object, width: int) -> NDArray[np.uint8] | None:
     return None
 
 
-def _join(batches: list[Arrays], size: int) -> Arrays:
-    images = [images for images, _ in batches] or [np.empty((0, 3, size, size), dtype=np.uint8)]
-    return np.concatenate(images), np.concatenate([labels for _, labels in batches] or [np.empty(0, dtype=np.int64)])
-
-
-def _file(path: Path) -> bytes:
-    _refuse_large(path.stat().st_size, path)
-    return path.read_bytes()
-
-
 def _members(path: Path, names: tuple[str, ...]) -> list[bytes]:
-    """Read files of an archive, wherever in it they are, into memory only."""
+    """Read files of an archive, wherever in it they are, into memory only; links are passed over."""
     found: dict[str, bytes] = {}
     try:
         with tarfile.open(path) as archive:
             for member in archive:
                 name = member.name.rpartition("/")[2]
-                if member.isfile() and name in names and len(found) < len(names):
-                    _refuse_large(member.size, path)
+                if member.isfile() and name in names:
                     content = archive.extractfile(member)
-                    found[name] = content.read() if content is not None else b""
+                    found[name] = content.read(LARGEST) if content is not None else b""
                 if len(found) == len(names):
                     break
     except (tarfile.TarError, EOFError, OSError, zlib.error) as problem:
-        raise InputError(
-            f"{path} cannot be read",
-            expected="a complete archive",
-            got=f"{type(problem).__name__}: {problem}",
-            do="it may be truncated: download it again",
-        ) from None
+        raise unreadable_archive(path, problem) from None
     return list(found.values())
-
-
-def _refuse_large(size: int, path: Path) -> None:
-    if size > LARGEST:
-        raise InputError(f"a batch in {path} is too large", expected=f"at most {LARGEST:,} bytes", got=f"{size:,}")

@@ -1,18 +1,24 @@
-"""From encoded images, in files or in memory, to pixels: listed decoders only, whatever a name says."""
+"""Encoded images, in files or in memory, decoded by Pillow: listed decoders only, whatever a name says."""
 
 from __future__ import annotations
 
+import hashlib
 import io
+import itertools
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from sfra.core.errors import InputError, MissingPackageError
+from sfra.data.sets import ArrayPixels, ImageSet, Pixels
 
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM")
 """Decoders that may be used."""
@@ -23,8 +29,14 @@ DEEP = ("I", "I;16", "I;16B", "I;16L", "F")
 LARGEST = 2**26
 """Pixels of the largest image that is decoded: 67 million."""
 
-CHUNK = 256
-"""Images that a thread decodes at a time."""
+LIMIT = 8 * 2**30
+"""Bytes of pixels beyond which a set is decoded batch by batch, again each time."""
+
+PIECE = 2**28
+"""Bytes of pixels that are decoded before they are handed on."""
+
+AHEAD, CHUNK = 32, 256
+"""Images that all threads decode before they are asked for, and that one thread decodes at a time."""
 
 Mode = Literal["L", "RGB"]
 """Grey or colour, the same for all images of a set."""
@@ -49,9 +61,50 @@ class HeadOf(NamedTuple):
     width: int
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class FilePixels(Pixels):
+    """Encoded images, decoded in threads, one batch at a time."""
+
+    sources: tuple[Source, ...]
+    """Files, or their bytes."""
+    mode: Mode
+    """Grey or colour."""
+
+    def __len__(self) -> int:
+        return len(self.sources)
+
+    def pieces(self, start: int, stop: int) -> Iterator[Tensor]:
+        """Decode some files, no more at a time than fit into memory; neighbours of equal size share a stack."""
+        held, size = list[NDArray[np.uint8]](), 0
+        with _threads() as pool:
+            for first in range(start, min(stop, len(self)), AHEAD):
+                some = self.sources[first : min(stop, first + AHEAD)]
+                for image in pool.map(decode, some, itertools.repeat(self.mode)):
+                    held.append(image)
+                    size += image.nbytes
+                    if size > PIECE:
+                        yield from _stacks(held)
+                        held, size = [], 0
+        yield from _stacks(held)
+
+    def take(self, rows: Sequence[int]) -> FilePixels:
+        """Keep these files; nothing is decoded."""
+        return FilePixels(tuple(self.sources[row] for row in rows), self.mode)
+
+    def fingerprint(self) -> str:
+        """Hash the bytes of all files, streamed."""
+        with _threads() as pool:
+            return hashlib.sha256(self.mode.encode() + b"".join(pool.map(_digest, self.sources))).hexdigest()
+
+
 def head_of(source: Source) -> HeadOf:
     """Read mode and size of an image without decoding it."""
     return _read(source, None)[0]
+
+
+def mode_of(firsts: Sequence[Source]) -> Mode:
+    """Return grey if the first image of every class is, else colour."""
+    return "L" if all(head_of(source).mode in GREY for source in firsts) else "RGB"
 
 
 def decode(source: Source, mode: Mode) -> NDArray[np.uint8]:
@@ -65,19 +118,6 @@ def decode(source: Source, mode: Mode) -> NDArray[np.uint8]:
             do="convert it, or leave it out",
         )
     return pixels[None] if mode == "L" else pixels.transpose(2, 0, 1)
-
-
-def common_size(sources: Sequence[Source]) -> tuple[int, int] | None:
-    """Return height and width if all images share them; None if they do not, or one cannot be read."""
-    sizes: set[tuple[int, int]] = set()
-    try:
-        for start in range(0, len(sources), CHUNK):
-            sizes |= {head_of(source)[1:] for source in sources[start : start + CHUNK]}
-            if len(sizes) > 1:
-                return None
-    except InputError:
-        return None
-    return next(iter(sizes), None)
 
 
 def decode_stack(sources: Sequence[Source], mode: Mode, size: tuple[int, int]) -> NDArray[np.uint8]:
@@ -95,15 +135,23 @@ def decode_stack(sources: Sequence[Source], mode: Mode, size: tuple[int, int]) -
                 )
             stack[row] = pixels
 
-    with threads() as pool:
-        for _ in pool.map(fill, range(0, len(sources), CHUNK)):
-            pass
+    with _threads() as pool:
+        list(pool.map(fill, range(0, len(sources), CHUNK)))
     return stack
 
 
-def threads() -> ThreadPoolExecutor:
-    """Open a pool for decoding and hashing."""
-    return ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1), thread_name_prefix="sfra-decode")
+def decode_all(images: ImageSet) -> ImageSet:
+    """Decode a set whose images have one size; return it as it is where they do not, or one cannot be decoded."""
+    pixels = images.pixels
+    if not isinstance(pixels, FilePixels):
+        return images
+    try:
+        size = head_of(pixels.sources[0])[1:]
+        if 3 * size[0] * size[1] * len(pixels) > LIMIT or any(head_of(source)[1:] != size for source in pixels.sources):
+            return images
+        return replace(images, pixels=ArrayPixels(decode_stack(pixels.sources, pixels.mode, size)))
+    except InputError:
+        return images
 
 
 def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
@@ -115,15 +163,19 @@ def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
     try:
         with Image.open(source if isinstance(source, Path) else io.BytesIO(source.content), formats=FORMATS) as image:
             head = HeadOf(image.mode, image.height, image.width)
-            _refuse_large(source, head)
+            if head.height * head.width > LARGEST:  # a small file may declare it, and would fill the memory
+                raise Image.DecompressionBombError(f"{head.height:,} x {head.width:,}")  # noqa: TRY301
             if mode is None or image.mode in DEEP:
                 return head, np.empty(0, dtype=np.uint8)
             opaque = image.convert("RGBA") if "transparency" in image.info else image
             return head, np.array(opaque.convert(mode))
-    except InputError:
-        raise
     except (Image.DecompressionBombError, Image.DecompressionBombWarning) as problem:
-        raise _too_large(source, str(problem).partition(", could be")[0]) from None
+        raise InputError(
+            f"{_name(source)} is too large",
+            expected=f"at most {LARGEST:,} pixels",
+            got=str(problem).partition(", could be")[0],
+            do="make it smaller or leave it out",
+        ) from None
     except Exception as problem:  # decoders raise errors of many types on damaged files
         raise InputError(
             f"{_name(source)} cannot be decoded",
@@ -133,20 +185,21 @@ def _read(source: Source, mode: Mode | None) -> tuple[HeadOf, NDArray[Any]]:
         ) from None
 
 
-def _refuse_large(source: Source, head: HeadOf) -> None:
-    """Refuse an image that a small file may declare, and that would fill the memory."""
-    if head.height * head.width > LARGEST:
-        raise _too_large(source, f"{head.height:,} x {head.width:,}")
-
-
-def _too_large(source: Source, got: str) -> InputError:
-    return InputError(
-        f"{_name(source)} is too large",
-        expected=f"at most {LARGEST:,} pixels",
-        got=got,
-        do="make it smaller or leave it out",
-    )
-
-
 def _name(source: Source) -> str:
     return str(source) if isinstance(source, Path) else source.name
+
+
+def _digest(source: Source) -> bytes:
+    if not isinstance(source, Path):
+        return hashlib.sha256(source.content).digest()
+    with source.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
+
+
+def _stacks(images: Sequence[NDArray[np.uint8]]) -> Iterator[Tensor]:
+    for _, run in itertools.groupby(images, key=lambda image: image.shape):
+        yield torch.from_numpy(np.stack(list(run)))
+
+
+def _threads() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(max_workers=min(16, os.cpu_count() or 1), thread_name_prefix="sfra-decode")

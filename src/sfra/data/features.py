@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError
-from sfra.data.cache import cache_path, read_features, write_features
+from sfra.data.cache import features_path, read_features, write_features
 from sfra.data.sets import FeatureSet, ImageSet, Transform
 
 Encoder = Callable[[Tensor], Tensor]
@@ -45,16 +45,18 @@ def extract_features(
     Returns:
         The features in the order of the images, float32 on the CPU, with the images' labels and names.
     """
-    path = cache_path(model_fingerprint, images, preprocess) if cache else None
+    path = features_path(model_fingerprint, images, preprocess) if cache else None
     cached = None if path is None else read_features(path, images.labels)
-    if cached is not None:
+    if cached is None:
+        features = _encode(encoder, images, preprocess, batch_size, device, progress)
+    else:
+        features = cached
         if progress is not None:
             progress(len(images), len(images))
-        return _with_labels(cached, images)
-    extracted = _with_labels(_encode(encoder, images, preprocess, batch_size, device, progress), images)
-    if path is not None:
-        write_features(path, extracted.features, extracted.labels)
-    return extracted
+    found = FeatureSet(features=features, labels=images.labels, class_names=images.class_names, source=images.source)
+    if path is not None and cached is None:
+        write_features(path, found.features, found.labels)
+    return found
 
 
 def _encode(
@@ -65,41 +67,29 @@ def _encode(
     device: str | torch.device | None,
     progress: Progress | None,
 ) -> Tensor:
-    where, parts, done = _prepare(encoder, device), [], 0
-    for batch in images.batches(batch_size, preprocess, device=where):
+    if isinstance(encoder, nn.Module):
+        if any(module.training for module in encoder.modules()):
+            raise InputError(
+                "the encoder is in training mode",
+                expected="a frozen encoder: batch norm and dropout would change the features",
+                got="training = True",
+                do="call .eval() on it first",
+            )
+        first = next(encoder.parameters(), None)
+        device = first.device if device is None and first is not None else device
+    parts, done = list[Tensor](), 0
+    for batch in images.batches(batch_size, preprocess, device=device):
         with torch.no_grad():
-            parts.append(_checked(encoder(batch), len(batch)).to("cpu", torch.float32))
+            features = encoder(batch)
+        if features.ndim != 2 or len(features) != len(batch):
+            raise InputError(
+                "the encoder does not return features",
+                expected=f"shape [{len(batch)}, d] for a batch of {len(batch)} images",
+                got=list(features.shape),
+                do="flatten what enters the classifier head to one row per image",
+            )
+        parts.append(features.to("cpu", torch.float32))
         done += len(batch)
         if progress is not None:
             progress(done, len(images))
     return torch.cat(parts)
-
-
-def _prepare(encoder: Encoder, device: str | torch.device | None) -> str | torch.device | None:
-    """Refuse an encoder in training mode; return the device of its images."""
-    if not isinstance(encoder, nn.Module):
-        return device
-    if any(module.training for module in encoder.modules()):
-        raise InputError(
-            "the encoder is in training mode",
-            expected="a frozen encoder: batch norm and dropout would change the features",
-            got="training = True",
-            do="call .eval() on it first",
-        )
-    first = next(encoder.parameters(), None)
-    return device if device is not None or first is None else first.device
-
-
-def _checked(features: Tensor, samples: int) -> Tensor:
-    if features.ndim != 2 or len(features) != samples:
-        raise InputError(
-            "the encoder does not return features",
-            expected=f"shape [{samples}, d] for a batch of {samples} images",
-            got=list(features.shape),
-            do="flatten what enters the classifier head to one row per image",
-        )
-    return features
-
-
-def _with_labels(features: Tensor, images: ImageSet) -> FeatureSet:
-    return FeatureSet(features=features, labels=images.labels, class_names=images.class_names, source=images.source)

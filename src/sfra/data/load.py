@@ -7,17 +7,13 @@ from typing import Any
 
 from sfra.core.errors import InputError, meant
 from sfra.data.arrays import from_pair, load_file
-from sfra.data.folder import has_split as folder_has_split
-from sfra.data.folder import has_splits, load_folder
-from sfra.data.parquet import Address, download, find_tables, is_hub_id, load_tables, parse_address
-from sfra.data.registry import SPLITS, Split, datasets, loader_of
-from sfra.data.sets import FeatureSet, ImageSet
-from sfra.data.tables import Files
+from sfra.data.folder import FOLDERS, load_folder, split_folders
+from sfra.data.named import datasets, loader_of
+from sfra.data.sets import SPLITS, FeatureSet, ImageSet, Split
+from sfra.data.tables import find_tables, load_tables, parse_address
 
 Data = str | Path | tuple[Any, Any] | FeatureSet | ImageSet
 """What :func:`load_data` takes."""
-
-FILES = (".npz", ".safetensors")
 
 
 def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
@@ -39,16 +35,17 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
     """
     if split not in SPLITS:
         raise InputError("there is no such split", expected=", ".join(SPLITS), got=split)
-    named = loader_of(spec) if isinstance(spec, str) else None
+    named = loader_of(spec)
     if named is not None:
         return named(split)
-    address = parse_address(str(spec)) if isinstance(spec, (str, Path)) else None
-    tables = _tables(address, ask=isinstance(spec, str))
-    if address is not None and tables:
-        return load_tables(address, tables, split)
-    path = None if address is None else Path(address.place)
-    if path is not None and path.is_dir() and has_splits(path):
-        return load_folder(path, split)
+    path = None
+    if isinstance(spec, (str, Path)):
+        address = parse_address(str(spec))
+        tables, path = find_tables(address, ask=isinstance(spec, str)), Path(address.place)
+        if tables:
+            return load_tables(address, tables, split)
+        if path.is_dir() and split_folders(path):
+            return load_folder(path, split)
     loaded = _load_single(spec, path)
     if split != "test":
         raise InputError(
@@ -62,24 +59,15 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
 
 def has_split(spec: Data, split: Split) -> bool:
     """Say whether a source has a split of its own besides the test set."""
-    if isinstance(spec, str) and loader_of(spec) is not None:
+    if loader_of(spec) is not None:
         return True
     if not isinstance(spec, (str, Path)):
         return False
     address = parse_address(str(spec))
-    tables = _tables(address, ask=isinstance(spec, str))
+    tables, path = find_tables(address, ask=isinstance(spec, str)), Path(address.place)
     if tables:
         return split in tables
-    return Path(address.place).is_dir() and folder_has_split(Path(address.place), split)
-
-
-def _tables(address: Address | None, *, ask: bool) -> Files:
-    """List the tables of images at an address, asking the hub for what is not on this machine."""
-    if address is None:
-        return {}
-    if Path(address.place).exists():
-        return find_tables(address)
-    return find_tables(download(address)) if ask and is_hub_id(address.place) else {}
+    return path.is_dir() and any(FOLDERS[folder.name] == split for folder in split_folders(path))
 
 
 def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
@@ -89,15 +77,13 @@ def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
         return from_pair(*spec)
     if path is not None and path.is_dir():
         return load_folder(path)
-    if path is not None and path.suffix in FILES:
+    if path is not None and path.suffix in (".npz", ".safetensors"):
         return load_file(path)
-    what, got = "there is no such data set, file or folder", str(spec) if path is not None else type(spec).__name__
-    if path is not None and path.is_file():
-        what, got = f"{path} is not data that can be read", f"a file {path.name}"
+    there = path is not None and path.is_file()
     raise InputError(
-        what,
-        expected=f"one of {', '.join(datasets())}; a {' or '.join(FILES)} file; an image folder; a Parquet folder; "
+        f"{path} is not data that can be read" if there else "there is no such data set, file or folder",
+        expected=f"one of {', '.join(datasets())}; a .npz or .safetensors file; an image folder; a Parquet folder; "
         "the id of a data set on the Hugging Face hub; in Python also a pair (features, labels) or (images, labels)",
-        got=got,
+        got=type(spec).__name__ if path is None else f"a file {path.name}" if there else spec,
         do=meant(spec, datasets()) if isinstance(spec, str) else None,
     )

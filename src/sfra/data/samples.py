@@ -6,17 +6,75 @@ import math
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
+from torch.nn.functional import pad
 
 from sfra.core.batches import label_span
 from sfra.core.errors import InputError, counted
 from sfra.core.types import Labels
-from sfra.data.augment import Augment
-from sfra.data.sets import ImageSet, Transform
+from sfra.data.sets import ImageSet, Transform, unit_range
 
 CHUNK = 4096
 """Images that are read, and sent to the device, at once."""
+
+FARTHEST = 512
+"""Largest shift in pixels: images are padded by it on every side."""
+
+Images = Shaped[Tensor, "n c h w"]
+"""Images of any number type, on any device."""
+
+
+@dataclass(frozen=True)
+class Augment:
+    """Shift every image by up to ``crop`` pixels either way, and mirror half of them.
+
+    An image is padded with ``crop`` zeros on each side and cut back to its size at a place drawn uniformly from
+    the ``(2 crop + 1)²`` possible ones; then, with probability 1/2, it is mirrored left to right. Every image of a
+    batch gets draws of its own.
+
+    >>> images = torch.arange(32, dtype=torch.uint8).reshape(2, 1, 4, 4)
+    >>> Augment(crop=1)(images, torch.Generator().manual_seed(0)).shape
+    torch.Size([2, 1, 4, 4])
+    """
+
+    crop: int = 4
+    """Farthest shift in pixels, in both directions; 0 leaves images where they are."""
+    flip: bool = True
+    """Whether to mirror half of the images."""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.crop <= FARTHEST:
+            expected = "0 pixels or more" if self.crop < 0 else f"at most {FARTHEST} pixels"
+            raise InputError("images cannot be shifted by that", expected=expected, got=self.crop)
+
+    def __call__(self, images: Images, generator: torch.Generator) -> Images:
+        """Augment each image by itself, on the device of the images, which must be the generator's too.
+
+        All row offsets are drawn first, then all column offsets, then all mirrorings.
+        """
+        if generator.device.type != images.device.type:
+            raise InputError(
+                "images and random numbers are on different devices",
+                expected=f"a torch.Generator on {images.device.type}",
+                got=f"one on {generator.device.type}",
+            )
+        n, _, h, w = images.shape
+        rows = self._shifted(n, h, images.device, generator)
+        columns = self._shifted(n, w, images.device, generator)
+        if self.flip:
+            mirrored = torch.randint(2, (n, 1), generator=generator, device=images.device).bool()
+            columns = torch.where(mirrored, columns.flip(1), columns)
+        padded = pad(images, (self.crop,) * 4)
+        place = (rows[:, :, None] * padded.shape[3] + columns[:, None, :]).reshape(n, 1, h * w)
+        return padded.flatten(2).gather(2, place.expand(-1, images.shape[1], -1)).reshape(images.shape)
+
+    def _shifted(self, n: int, length: int, device: torch.device, generator: torch.Generator) -> Tensor:
+        """Return, per image, the ``length`` neighbouring positions in the padded image that are kept."""
+        positions = torch.arange(length, device=device).expand(n, length)
+        if self.crop == 0:
+            return positions
+        return positions + torch.randint(2 * self.crop + 1, (n, 1), generator=generator, device=device)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -59,7 +117,7 @@ class ImageTensors:
         batch = self.images[index.to(self.images.device, non_blocking=True)]
         if self.augment is not None:
             batch = self.augment(batch, self.generator)
-        batch = batch.float() if batch.is_floating_point() else batch.float() / 255
+        batch = unit_range(batch)
         return batch if self.prepare is None else self.prepare(batch)
 
 
@@ -87,9 +145,17 @@ def open_samples(
     generator = torch.Generator(where).manual_seed(seed)
     pixels = _one_tensor(images, where)
     if pixels is None:
-        pixels, prepare = _prepared(images, prepare, augment, where), None
+        if augment is not None:
+            raise InputError(
+                f"the images of {images.source} differ in size and cannot be augmented",
+                expected="images of one size: random crops come before the resizing",
+                got="several sizes",
+                do="resize the files to one size, or train without augment",
+            )
+        pixels, prepare = torch.cat(list(images.batches(CHUNK, prepare, device=where))), None
     elif prepare is not None and pixels.is_floating_point():
-        _refuse_normalised(images)
+        for _ in images.batches(CHUNK, lambda batch: batch):  # with any preprocess, the set checks its values
+            pass
     return ImageTensors(images=pixels, labels=images.labels, prepare=prepare, augment=augment, generator=generator)
 
 
@@ -120,20 +186,3 @@ def _room(images: ImageSet, first: Tensor, device: torch.device) -> Tensor:
             got=f"{len(images):,} images of shape {list(shape[1:])}: {size:.1f} GiB",
             do="resize the files, or train on fewer of them",
         ) from None
-
-
-def _prepared(images: ImageSet, prepare: Transform | None, augment: Augment | None, device: torch.device) -> Tensor:
-    if augment is not None:
-        raise InputError(
-            f"the images of {images.source} differ in size and cannot be augmented",
-            expected="images of one size: random crops come before the resizing",
-            got="several sizes",
-            do="resize the files to one size, or train without augment",
-        )
-    return torch.cat(list(images.batches(CHUNK, prepare, device=device)))
-
-
-def _refuse_normalised(images: ImageSet) -> None:
-    """Have the set check its values, which it does for any preprocess."""
-    for _ in images.batches(CHUNK, lambda batch: batch):
-        pass

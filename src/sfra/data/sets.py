@@ -1,19 +1,27 @@
-"""The two kinds of labelled data: features as the head takes them, and images as the encoder takes them."""
+"""The two kinds of labelled data: features for the head, and images for the encoder."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any, Literal
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int64
+from numpy.typing import NDArray
 from torch import Tensor
 
 from sfra.core.batches import label_span
 from sfra.core.errors import InputError, counted
+
+Split = Literal["train", "validation", "test"]
+"""Disjoint parts of a data set."""
+
+SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 Transform = Callable[[Tensor], Tensor]
 """From images ``[n, c, h, w]`` in [0, 1] to what the encoder takes, each image by itself."""
@@ -21,20 +29,30 @@ Transform = Callable[[Tensor], Tensor]
 ROUNDING = 1e-3
 """How far outside [0, 1] a float image may lie, as after resizing, and still count as not yet normalised."""
 
-
 LARGEST = 4 * 2**30
-"""Bytes of a batch beyond which it is divided, if its images come in several stacks."""
+"""Bytes beyond which a batch is divided, if its images come in several stacks."""
+
+CHUNK = 1024
+"""Images that are hashed at once."""
 
 
 class Pixels(ABC):
-    """Where the pixels of an image set are: in memory, or in files that are decoded when asked for."""
+    """The images of a set: an array, or files that are decoded when asked for."""
 
     @abstractmethod
     def __len__(self) -> int: ...
 
     @abstractmethod
-    def blocks(self, start: int, stop: int) -> list[Tensor]:
-        """Return images ``start`` to ``stop``, in order, as stacks ``[k, c, h, w]`` of equal shape."""
+    def pieces(self, start: int, stop: int) -> Iterator[Tensor]:
+        """Yield images ``start`` to ``stop``, in order, as stacks ``[k, c, h, w]`` that fit into memory."""
+
+    @abstractmethod
+    def take(self, rows: Sequence[int]) -> Pixels:
+        """Return the pixels of these images, in this order."""
+
+    @abstractmethod
+    def fingerprint(self) -> str:
+        """Hash the content of all images."""
 
     @property
     def shape(self) -> tuple[int, ...] | None:
@@ -50,34 +68,98 @@ class Pixels(ABC):
         size = "" if self.shape is None else f" of {list(self.shape)}"
         return f"{counted(len(self), 'image', 'images')}{size}"
 
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ArrayPixels(Pixels):
+    """Images of one size in one array, in memory or mapped from a file; a selection copies nothing."""
+
+    images: NDArray[Any]
+    """Pixels ``[n, c, h, w]``: uint8, or floats."""
+    rows: NDArray[np.int64] | None = None
+    """Which of them, in which order; None for all."""
+    known: str | None = None
+    """Their fingerprint, where it was computed before."""
+
+    def __len__(self) -> int:
+        return len(self.images) if self.rows is None else len(self.rows)
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Channels, height and width."""
+        return tuple(self.images.shape[1:])
+
     def pieces(self, start: int, stop: int) -> Iterator[Tensor]:
-        """Yield the same images as :meth:`blocks`; what is decoded for it comes in stacks that fit into memory."""
-        yield from self.blocks(start, stop)
+        """Copy one stack."""
+        part = self.images[start:stop] if self.rows is None else self.images[self.rows[start:stop]]
+        yield torch.from_numpy(np.array(part, order="C"))
 
-    @abstractmethod
-    def take(self, rows: Sequence[int]) -> Pixels:
-        """Return the pixels of these images, in this order."""
+    def take(self, rows: Sequence[int]) -> ArrayPixels:
+        """Note these rows."""
+        chosen = np.asarray(rows, dtype=np.int64)
+        return ArrayPixels(self.images, chosen if self.rows is None else self.rows[chosen])
 
-    @abstractmethod
     def fingerprint(self) -> str:
-        """Hash the content of all images."""
+        """Hash shape, type and pixels, as :func:`hash_arrays` does."""
+        if self.known is not None:
+            return self.known
+        digest = hashlib.sha256(f"{(len(self), *self.shape)} torch.{self.images.dtype};".encode())
+        for start in range(0, len(self), CHUNK):
+            for piece in self.pieces(start, start + CHUNK):
+                digest.update(piece.numpy().data)
+        return digest.hexdigest()
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class FeatureSet:
-    """Inputs of the head with their labels, checked on creation."""
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class _Labelled(ABC):
+    """Samples with their labels."""
 
-    features: Float[Tensor, "n d"]
-    """One row per sample, float32, finite."""
     labels: Int64[Tensor, " labels"]
     """Class indices from 0, one per sample."""
     class_names: tuple[str, ...] | None = None
     """Name of each class index, where known."""
-    source: str = "features in memory"
+    source: str = "data in memory"
     """What was loaded, for the report."""
 
+    def __len__(self) -> int:
+        return len(self.labels)
+
+    @abstractmethod
+    def described(self) -> str:
+        """Write the number of samples and their size."""
+
+    def __repr__(self) -> str:
+        """Say what it is and how large, without its values; no image is opened for it."""
+        named = self.class_names
+        classes = label_span(self.labels) if named is None else f", {counted(len(named), 'class', 'classes')}"
+        return f"{type(self).__name__}({self.source!r}: {self.described()}{classes})"
+
+    def _check_labels(self, samples: int) -> None:
+        if samples == 0:
+            raise InputError(f"{self.source} is empty", expected="at least one sample", got="none")
+        if len(self) != samples:
+            raise InputError(
+                f"samples and labels of {self.source} do not belong together",
+                expected=f"{samples} labels, one per sample",
+                got=len(self),
+            )
+        low, high = map(int, self.labels.aminmax())
+        if low < 0:
+            raise InputError(f"the labels of {self.source} are not class indices", expected="0, 1, 2, …", got=low)
+        if self.class_names is not None and high >= len(self.class_names):
+            expected = f"0 to {len(self.class_names) - 1}"
+            raise InputError(f"a label of {self.source} has no class name", expected=expected, got=high)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class FeatureSet(_Labelled):
+    """Inputs of the head with their labels, checked on creation."""
+
+    features: Float[Tensor, "n d"]
+    """One row per sample, float32, finite."""
+    source: str = "features in memory"
+
     def __post_init__(self) -> None:
-        _check_labels(self.labels, len(self.features), self.class_names, self.source)
+        self._check_labels(len(self.features))
         bad = int((~torch.isfinite(self.features)).any(dim=1).sum())
         if bad:
             raise InputError(
@@ -87,14 +169,10 @@ class FeatureSet:
                 do="extract the features again; if it is the model that yields them, it is damaged",
             )
 
-    def __repr__(self) -> str:
-        """Say what it is and how large, without its values."""
+    def described(self) -> str:
+        """Write the number of samples and features."""
         width = counted(self.features.shape[1], "feature", "features")
-        size = f"{counted(len(self), 'sample', 'samples')}, {width}"
-        return f"FeatureSet({self.source!r}: {size}{_classes(self)})"
-
-    def __len__(self) -> int:
-        return len(self.labels)
+        return f"{counted(len(self), 'sample', 'samples')}, {width}"
 
     @cached_property
     def fingerprint(self) -> str:
@@ -102,28 +180,20 @@ class FeatureSet:
         return hash_arrays(self.features, self.labels)
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class ImageSet:
+@dataclass(frozen=True, kw_only=True, eq=False, repr=False)
+class ImageSet(_Labelled):
     """Images with their labels, checked on creation; the pixels come in batches."""
 
     pixels: Pixels
     """Where the images are."""
-    labels: Int64[Tensor, " labels"]
-    """Class indices from 0, one per sample."""
-    class_names: tuple[str, ...] | None = None
-    """Name of each class index, where known."""
     source: str = "images in memory"
-    """What was loaded, for the report."""
 
     def __post_init__(self) -> None:
-        _check_labels(self.labels, len(self.pixels), self.class_names, self.source)
+        self._check_labels(len(self.pixels))
 
-    def __repr__(self) -> str:
-        """Say what it is and how large, without its values; no image is opened for it."""
-        return f"ImageSet({self.source!r}: {self.pixels.described()}{_classes(self)})"
-
-    def __len__(self) -> int:
-        return len(self.labels)
+    def described(self) -> str:
+        """Write the number of images and, where known, their shape."""
+        return self.pixels.described()
 
     @cached_property
     def fingerprint(self) -> str:
@@ -132,12 +202,7 @@ class ImageSet:
 
     def select(self, rows: Int64[Tensor, " k"]) -> ImageSet:
         """Return a set of these images only, in this order: ``images.select(torch.where(labels != 3)[0])``."""
-        return ImageSet(
-            pixels=self.pixels.take(rows.tolist()),
-            labels=self.labels[rows],
-            class_names=self.class_names,
-            source=self.source,
-        )
+        return replace(self, pixels=self.pixels.take(rows.tolist()), labels=self.labels[rows])
 
     def batches(
         self, size: int, preprocess: Transform | None = None, *, device: str | torch.device | None = None
@@ -153,14 +218,14 @@ class ImageSet:
         for start in range(0, len(self), size):
             held: list[Tensor] = []
             for piece in self.pixels.pieces(start, start + size):
-                block = _unit(piece.to(device))
+                block = unit_range(piece.to(device))
                 block = block if preprocess is None else preprocess(self._raw(block))
                 shape = self._same(block.shape[1:], shape)
                 if sum(other.nbytes for other in (*held, block)) > LARGEST and held:
-                    yield _join(held)
+                    yield torch.cat(held)
                     held = []
                 held.append(block)
-            yield _join(held)
+            yield torch.cat(held) if len(held) > 1 else held[0]
 
     def _raw(self, block: Tensor) -> Tensor:
         low, high = block.aminmax()
@@ -189,40 +254,11 @@ def hash_arrays(*arrays: Tensor) -> str:
     digest = hashlib.sha256()
     for array in arrays:
         digest.update(f"{tuple(array.shape)} {array.dtype};".encode())
-        for rows in array.split(1024):  # type: ignore[no-untyped-call]
+        for rows in array.split(CHUNK):  # type: ignore[no-untyped-call]
             digest.update(rows.contiguous().numpy().data)
     return digest.hexdigest()
 
 
-def _classes(data: FeatureSet | ImageSet) -> str:
-    """Write how many classes are named, or else which labels there are."""
-    named = data.class_names
-    return label_span(data.labels) if named is None else f", {counted(len(named), 'class', 'classes')}"
-
-
-def _join(blocks: list[Tensor]) -> Tensor:
-    return blocks[0] if len(blocks) == 1 else torch.cat(blocks)
-
-
-def _unit(block: Tensor) -> Tensor:
-    """Bring uint8 to [0, 1]; floats stay as they are."""
+def unit_range(block: Tensor) -> Tensor:
+    """Bring uint8 to float32 in [0, 1]; floats keep their values."""
     return block.float() if block.is_floating_point() else block.float() / 255
-
-
-def _check_labels(labels: Tensor, samples: int, names: tuple[str, ...] | None, source: str) -> None:
-    if samples == 0:
-        raise InputError(f"{source} is empty", expected="at least one sample", got="none")
-    if len(labels) != samples:
-        raise InputError(
-            f"samples and labels of {source} do not belong together",
-            expected=f"{samples} labels, one per sample",
-            got=len(labels),
-        )
-    if int(labels.min()) < 0:
-        raise InputError(f"the labels of {source} are not class indices", expected="0, 1, 2, …", got=int(labels.min()))
-    if names is not None and int(labels.max()) >= len(names):
-        raise InputError(
-            f"a label of {source} has no class name",
-            expected=f"0 to {len(names) - 1}",
-            got=int(labels.max()),
-        )

@@ -1,42 +1,37 @@
-"""Tables on disk with a column of images: Parquet files, and the Arrow files that ``save_to_disk`` writes.
+"""Image sets from tables: Parquet folders, folders of ``save_to_disk``, and data sets of the Hugging Face hub.
 
-Only columns of values are read; nothing that such a folder may hold besides is opened or run.
+Nothing that such a folder may hold besides is opened or run.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
-import struct
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from urllib.parse import parse_qsl
+
+import torch
+from torch import Tensor
 
 from sfra.core.errors import InputError, MissingPackageError
-from sfra.core.files import refuse_growth
-from sfra.data.ipc import decompressed_bytes
-from sfra.data.registry import Split
+from sfra.data.arrow import Columns, find_columns, read_column
+from sfra.data.cache import decode_once
+from sfra.data.decode import Encoded, FilePixels, mode_of
+from sfra.data.sets import ImageSet, Split
 
 WORDS: dict[str, Split] = {
-    "train": "train",
-    "training": "train",
-    "validation": "validation",
-    "valid": "validation",
-    "val": "validation",
-    "dev": "validation",
-    "test": "test",
-    "testing": "test",
+    **dict.fromkeys(("train", "training"), "train"),
+    **dict.fromkeys(("validation", "valid", "val", "dev"), "validation"),
+    **dict.fromkeys(("test", "testing"), "test"),
 }
 """First words of file names, or names of folders, that tell a split."""
 
-LABELS = ("label", "labels", "class", "target")
-"""Names of a column of labels that is not declared as such."""
-
-ROWS = 256
-"""Rows of a Parquet file that are read at once."""
+OPTIONS = ("image", "label", "folder")
+"""What may follow a path or an id, as in ``owner/name?image=img&label=fine_label``."""
 
 DEEPEST = 2
 """Levels of sub-folders in which Parquet files are looked for."""
@@ -46,19 +41,73 @@ Files = dict[Split | None, list[Path]]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Columns:
-    """Which columns of a table count."""
+class Address:
+    """Where a table is, and which of its columns are meant."""
 
-    image: str
-    """Encoded images."""
-    label: str
-    """Class indices, or class names."""
-    names: tuple[str, ...] | None
-    """Name of each class index, where the table declares them."""
+    place: str
+    """A path, or the id of a data set on the hub."""
+    image: str | None = None
+    """The column of images, if the user says."""
+    label: str | None = None
+    """The column of labels, if the user says."""
+    folder: str | None = None
+    """The sub-folder of one of several data sets."""
+
+
+def parse_address(spec: str) -> Address:
+    """Take the options off a path or an id.
+
+    >>> parse_address("owner/name?label=fine_label").label
+    'fine_label'
+    """
+    place, mark, text = spec.partition("?")
+    if not mark or Path(spec).exists():
+        return Address(place=spec)
+    options = dict(parse_qsl(text, keep_blank_values=True))
+    if not options or set(options) - set(OPTIONS):
+        expected = f"?{'=…&'.join(OPTIONS)}=…, each if needed"
+        raise InputError("the options after the data set cannot be read", expected=expected, got=f"?{text}")
+    return Address(place=place, **options)
+
+
+def find_tables(address: Address, *, ask: bool) -> Files:
+    """List the tables at an address by split, none if there are none; ``ask`` the hub for what is not here."""
+    path = Path(address.place)
+    if not path.exists():
+        known = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", address.place)
+        if not ask or not known or address.place.endswith((".npz", ".safetensors", ".parquet")):
+            return {}
+        path = _download(address.place)
+    if address.folder is not None:
+        inside = path / address.folder
+        if not inside.resolve().is_relative_to(path.resolve()) or not inside.is_dir():
+            raise InputError(f"{path} has no folder {address.folder}", expected="a folder in it", got=address.folder)
+        path = inside
+    return table_files(path)
+
+
+def load_tables(address: Address, files: Files, split: Split) -> ImageSet:
+    """Load one split of the tables at an address; tables without splits are a test set."""
+    chosen = files.get(split, files.get(None) if split == "test" else None)
+    if not chosen:
+        there = ", ".join(name for name in files if name is not None) or "a single set"
+        expected = f"files called {split}-….parquet"
+        raise InputError(f"{address.place} has no {split} split", expected=expected, got=there)
+    columns = find_columns(chosen[0], image=address.image, label=address.label)
+    every = sorted(file for part in files.values() for file in part)
+    source = f"{address.place} ({split})"
+
+    def make() -> dict[str, ImageSet]:
+        labels, names = read_labels(chosen, columns, others=every)
+        pixels = encoded_pixels(chosen, columns, labels)
+        return {"images": ImageSet(pixels=pixels, labels=labels, class_names=names, source=source)}
+
+    what = f"table {os.path.abspath(address.place)} {columns} {chosen}"
+    return dataclasses.replace(decode_once(what, every, make)["images"], source=source)
 
 
 def table_files(path: Path) -> Files:
-    """List the tables of a file or folder by split; nothing if it holds none.
+    """List the tables of a file or folder by split; none if it holds none.
 
     A folder is one that ``save_to_disk`` wrote, or holds Parquet files, up to two levels down, whose names begin with
     the split (``train-00000-of-00002.parquet``) or whose folder is called so.
@@ -70,151 +119,71 @@ def table_files(path: Path) -> Files:
     if (path / "dataset_dict.json").is_file():
         parts = sorted(part for part in path.iterdir() if part.name in WORDS and (part / "state.json").is_file())
         return {WORDS[part.name]: _saved_files(part) for part in parts}
-    found: Files = defaultdict(list)
+    found: Files = {}
     for file in _parquet_files(path):
-        found[_split(file, path)].append(file)
-    if None in found and len(found) > 1:
-        del found[None]
+        word = re.match("[a-z]*", file.name.lower())
+        telling = [*file.relative_to(path).parts[:-1], word[0] if word else ""]
+        split = next((WORDS[part] for part in reversed(telling) if part in WORDS), None)
+        found.setdefault(split, []).append(file)
+    if len(found) > 1:
+        found.pop(None, None)
     for split, files in found.items():
-        _refuse_several_sets(path, split, files)
-    return dict(found)
-
-
-def find_columns(
-    file: Path, *, image: str | None = None, label: str | None = None, prefer: Sequence[str] = ()
-) -> Columns:
-    """Find the column of images and the column of labels, or ask which it is.
-
-    Args:
-        file: One table; the others have the same columns.
-        image: The column of images, if the user says.
-        label: The column of labels, if the user says.
-        prefer: Names of the column of labels, best first, where the data set is known.
-    """
-    schema = _schema(file)
-    declared = _declared(schema, file)
-    images = [field.name for field in schema if _holds_images(field.type)]
-    classes = [name for name in schema.names if name in declared]
-    classes = classes or [field.name for field in schema if field.name in LABELS and _holds_labels(field.type)]
-    classes = [name for name in prefer if name in schema.names][:1] or classes
-    chosen = _choose(file, "label", label, classes, schema.names)
-    return Columns(image=_choose(file, "image", image, images, schema.names), label=chosen, names=declared.get(chosen))
-
-
-def read_column(file: Path, name: str) -> list[Any]:
-    """Read one column of a table as Python values; of images, the bytes."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    values: list[Any] = []
-    size = 0
-    try:
-        for column in _read(file, name):
-            part = pc.struct_field(column, "bytes") if pa.types.is_struct(column.type) else column
-            values += part.to_pylist()
-            size += part.nbytes
-            refuse_growth(file, size)
-    except (pa.ArrowException, OSError, KeyError, UnicodeDecodeError, struct.error) as problem:
-        raise InputError(
-            f"{file} cannot be read",
-            expected="a complete table",
-            got=f"{type(problem).__name__}: {problem}",
-            do="it may be truncated: save or download it again",
-        ) from None
-    return values
-
-
-def _read(file: Path, name: str) -> Iterator[Any]:
-    """Yield a column part by part: a value that many rows share takes little room in a file, and much in memory."""
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if file.suffix == ".parquet":
-        for batch in pq.ParquetFile(file).iter_batches(ROWS, columns=[name]):
-            yield batch.column(name)
-        return
-    with pa.memory_map(str(file)) as source:
-        for message in pa.ipc.MessageReader.open_stream(source):
-            refuse_growth(file, decompressed_bytes(message))
-        source.seek(0)
-        for batch in pa.ipc.open_stream(source):
-            batch.validate(full=True)
-            yield batch.column(name)
-
-
-def _schema(file: Path) -> Any:
-    try:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-    except ImportError as problem:
-        raise MissingPackageError(
-            "tables of images need PyArrow", got=problem, do="pip install 'sfra[parquet]'"
-        ) from None
-    try:
-        if file.suffix == ".parquet":
-            schema = pq.ParquetFile(file).schema_arrow
-        else:
-            with pa.memory_map(str(file)) as source:
-                schema = pa.ipc.open_stream(source).schema
-        _decode_names(schema)
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
-        raise InputError(f"{file} cannot be read", expected="a table", got=str(problem).partition("\n")[0]) from None
-    return schema
-
-
-def _declared(schema: Any, file: Path) -> dict[str, tuple[str, ...]]:
-    """Return the class names that Hugging Face notes for columns of labels."""
-    texts = [(schema.metadata or {}).get(b"huggingface", b"{}")]
-    if (file.parent / "dataset_info.json").is_file():
-        texts.append((file.parent / "dataset_info.json").read_bytes())
-    found: dict[str, tuple[str, ...]] = {}
-    for text in texts:
-        try:
-            notes = json.loads(text)
-            features = notes.get("info", notes).get("features") or {}
-            for name, kind in features.items():
-                if isinstance(kind, dict) and kind.get("_type") == "ClassLabel" and kind.get("names"):
-                    found.setdefault(name, tuple(str(entry) for entry in kind["names"]))
-        except (ValueError, AttributeError, TypeError, RecursionError):
-            continue
+        folders = sorted({file.parent.relative_to(path) for file in files})
+        if len(folders) > 1:
+            raise InputError(
+                f"{path} holds more than one data set",
+                expected=f"the {split or 'table'} files in one folder",
+                got=", ".join(map(str, folders[:8])),
+                do=f"name one of them after the path: PATH?folder={folders[0]}",
+            )
     return found
 
 
-def _decode_names(fields: Iterable[Any]) -> None:
-    """Decode the names of columns and of their parts, which PyArrow does only when asked for them."""
-    import pyarrow as pa
+def read_labels(
+    files: Sequence[Path], columns: Columns, *, others: Sequence[Path]
+) -> tuple[Tensor, tuple[str, ...] | None]:
+    """Read class indices and class names; names of classes are sorted over all tables of the data set."""
+    values = [value for file in files for value in read_column(file, columns.label)]
+    known, expected = columns.names, "class indices from 0"
+    if all(isinstance(value, int) for value in values):
+        found, strange = values, [value for value in values if value >= 2**63]
+    elif all(isinstance(value, str) for value in values):
+        every = {value for file in others for value in read_column(file, columns.label) if isinstance(value, str)}
+        known = known or tuple(sorted(every))
+        index = {name: label for label, name in enumerate(known)}
+        found, strange = [index.get(value) for value in values], [value for value in values if value not in index]
+        expected = f"the declared classes: {', '.join(known[:8])}"
+    else:
+        raise InputError(
+            f"the column {columns.label} of {files[0]} does not hold labels",
+            expected="a class index or a class name in every row",
+            got=", ".join(sorted({type(value).__name__ for value in values})),
+        )
+    if strange:
+        raise InputError(
+            f"a label in the column {columns.label} of {files[0]} is no class",
+            expected=expected,
+            got=strange[0],
+            do="correct the table, or name another column: PATH?label=COLUMN",
+        )
+    return torch.tensor(found, dtype=torch.int64), known
 
-    for field in fields:
-        str(field.name)
-        _decode_names(field.type if pa.types.is_struct(field.type) else ())
 
-
-def _holds_images(kind: Any) -> bool:
-    import pyarrow as pa
-
-    if pa.types.is_struct(kind):
-        return any(field.name == "bytes" and _holds_images(field.type) for field in kind)
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind))
-
-
-def _holds_labels(kind: Any) -> bool:
-    import pyarrow as pa
-
-    return bool(pa.types.is_integer(kind) or pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
-def _choose(file: Path, role: str, named: str | None, found: Sequence[str], all_names: Iterable[str]) -> str:
-    if named is not None and named in all_names:
-        return named
-    if named is None and len(found) == 1:
-        return found[0]
-    columns = ", ".join(all_names)
-    raise InputError(
-        f"the column of {role}s is not clear in {file.name}" if named is None else f"{file.name} has no column {named}",
-        expected=f"one column of {role}s" if named is None else f"one of {columns}",
-        got=(", ".join(found) or f"none among {columns}") if named is None else named,
-        do=f"name it after the path: PATH?{role}={next(iter(found), 'COLUMN')}",
-    )
+def encoded_pixels(files: Sequence[Path], columns: Columns, labels: Tensor) -> FilePixels:
+    """Read the encoded images of some tables; grey if the first image of every class is."""
+    sources = []
+    for file in files:
+        for row, content in enumerate(read_column(file, columns.image)):
+            if not isinstance(content, bytes):
+                raise InputError(
+                    f"row {row} of {file} has no image",
+                    expected=f"the bytes of an image in the column {columns.image}",
+                    got="nothing, or only a path",
+                    do="save the data set with its images embedded",
+                )
+            sources.append(Encoded(f"row {row} of {file}", content))
+    firsts = {label: row for row, label in reversed(list(enumerate(labels.tolist())))}
+    return FilePixels(tuple(sources), mode_of([sources[row] for row in firsts.values()]))
 
 
 def _saved_files(folder: Path) -> list[Path]:
@@ -242,18 +211,30 @@ def _parquet_files(path: Path) -> list[Path]:
     return sorted(found)
 
 
-def _split(file: Path, root: Path) -> Split | None:
-    word = re.match(r"[a-z]+", file.name.lower())
-    split = WORDS.get(word[0]) if word else None
-    return split or next((WORDS[part] for part in reversed(file.relative_to(root).parts[:-1]) if part in WORDS), None)
-
-
-def _refuse_several_sets(path: Path, split: Split | None, files: Sequence[Path]) -> None:
-    folders = sorted({file.parent for file in files})
-    if len(folders) > 1:
+def _download(name: str) -> Path:
+    """Fetch the Parquet files of a data set on the hub, and nothing else; return where they are."""
+    try:
+        from huggingface_hub import snapshot_download
+    except ImportError as problem:
+        raise MissingPackageError(
+            f"there is no folder {name}, and data sets of the hub need huggingface_hub",
+            got=problem,
+            do="pip install 'sfra[huggingface,parquet]'",
+        ) from None
+    try:
+        folder = Path(snapshot_download(name, repo_type="dataset", allow_patterns=["*.parquet"]))
+    except Exception as problem:  # no network, no such id, no access: the errors have no common type
         raise InputError(
-            f"{path} holds more than one data set",
-            expected=f"the {split or 'table'} files in one folder",
-            got=", ".join(str(folder.relative_to(path)) for folder in folders[:8]),
-            do=f"name one of them after the path: PATH?folder={folders[0].relative_to(path)}",
+            f"there is no folder {name}, and no data set of that name came from the Hugging Face hub",
+            expected="a folder, or the id of a public data set",
+            got=f"{type(problem).__name__}: {next(iter(str(problem).splitlines()), '')}",
+            do="check the name; without a network, download the data set elsewhere and name its folder",
+        ) from None
+    if not any(folder.rglob("*.parquet")):
+        raise InputError(
+            f"{name} has no Parquet files on the hub",
+            expected="files such as data/train-00000-of-00001.parquet",
+            got="none",
+            do="write its images to folders of classes or to Parquet files, and name that folder",
         )
+    return folder

@@ -19,7 +19,7 @@ from sfra import unlearn
 from sfra.auditing.naming import check_order
 from sfra.core.errors import InputError, NotFiniteError
 from sfra.core.threads import one_thread
-from sfra.data.augment import Augment
+from sfra.data import Augment
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.models.forward import bring_home

@@ -58,7 +58,7 @@ class Recipe:
     preprocess: dict[str, Any]
     """Of :class:`sfra.release.Preprocess`; empty for none."""
     augment: dict[str, Any] | None
-    """Of :class:`sfra.data.augment.Augment`; None for none."""
+    """Of :class:`sfra.data.Augment`; None for none."""
     methods: dict[str, dict[str, Any]]
     """Hyper-parameters of each unlearning method that differ from its published defaults."""
     sources: dict[str, str]
@@ -152,7 +152,7 @@ def _table(content: dict[str, Any], key: str) -> dict[str, Any]:
 def _check_groups(file: str, content: dict[str, Any]) -> dict[str, Any]:
     """Check the groups of settings against what they are settings of."""
     from sfra import unlearn
-    from sfra.data.augment import Augment
+    from sfra.data import Augment
     from sfra.models.training.train import Training
     from sfra.release import Preprocess
 

@@ -1,18 +1,20 @@
-"""Arrow streams that are compressed: what they would grow to is known, and refused, before anything is decompressed."""
+"""Tables of strangers: what would fill the memory is refused before it does, and damage has a message."""
 
 from __future__ import annotations
 
 import io
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from builders.data import encode, save_to_disk, table_of, toy
 from sfra.core import files
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data import load_data
-from sfra.data.ipc import decompressed_bytes
+from sfra.data.arrow import decompressed_bytes
 
 IMAGES, LABELS = toy(3, 4, size=6)
 SMALL = table_of({"image": [encode(image) for image in IMAGES]}, {"label": LABELS.tolist()}, {})
@@ -82,10 +84,28 @@ def test_damaged_streams_are_refused_with_a_message_wherever_they_are_damaged(tm
     whole = stream(SMALL, "zstd")
     file = tmp_path / "saved" / "data-00000-of-00001.arrow"
     refused = 0
-    for place in range(0, len(whole), 3):
+    for place in range(0, len(whole), 5):
         file.write_bytes(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
         try:
             load_data(tmp_path / "saved", split="test")
         except (InputError, UnsafeFileError):
             refused += 1
     assert refused > 20
+
+
+def test_a_table_that_would_fill_the_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    table = pa.table({"image": [encode(IMAGES[0])] * 20_000, "label": [0] * 20_000})
+    pq.write_table(table, tmp_path / "test.parquet")
+    assert table.nbytes > 200 * (tmp_path / "test.parquet").stat().st_size
+    assert len(load_data(tmp_path)) == 20_000  # a few MB hurt nobody
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**20)
+    with pytest.raises(UnsafeFileError, match=r"test\.parquet would grow to"):
+        load_data(tmp_path)
+
+
+def test_labels_that_are_no_text_are_refused_with_a_message(tmp_path: Path) -> None:
+    offsets, letters = np.arange(13, dtype=np.int32).tobytes(), b"abc\xff" * 3
+    labels = pa.Array.from_buffers(pa.string(), 12, [None, pa.py_buffer(offsets), pa.py_buffer(letters)])
+    pq.write_table(pa.table({"image": [encode(image) for image in IMAGES], "label": labels}), tmp_path / "test.parquet")
+    with pytest.raises(InputError, match=r"test\.parquet cannot be read\n  expected: a complete table\n.*Unicode"):
+        load_data(tmp_path)

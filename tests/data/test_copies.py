@@ -1,6 +1,5 @@
 """TinyImageNet as published, as class folders and as tables."""
 
-import json
 import zipfile
 from dataclasses import replace
 from pathlib import Path
@@ -11,14 +10,14 @@ import pytest
 from PIL import Image
 
 from builders.data import table_of, toy, write_tiny, write_zip
-from sfra.core.errors import InputError
-from sfra.data import ImageSet, Split
-from sfra.data.official import TINY_IMAGENET, load_official
-from sfra.data.tiny_imagenet import class_names
+from sfra.core import files
+from sfra.core.errors import InputError, UnsafeFileError
+from sfra.data import SPLITS, ImageSet, Split, copies
+from sfra.data.copies import class_names
+from sfra.data.named import TINY_IMAGENET, load_official
 
 IDENTIFIERS = ("n01443537", "n01629819", "n01641577", "n01644900")
 SMALL = replace(TINY_IMAGENET, classes=4, size=8, per_class={"train": 3, "test": 2})
-SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
 
 @pytest.fixture(autouse=True)
@@ -37,7 +36,7 @@ def load(split: Split) -> ImageSet:
 
 
 def pixels(data: ImageSet) -> list[bytes]:
-    return [image.numpy().tobytes() for image in data.pixels.blocks(0, len(data))[0]]
+    return [image.numpy().tobytes() for image in next(data.pixels.pieces(0, len(data)))]
 
 
 def test_train_is_divided_and_val_is_the_test_split(published: Path) -> None:
@@ -56,7 +55,7 @@ def test_train_is_divided_and_val_is_the_test_split(published: Path) -> None:
 
 def test_grey_images_have_three_equal_channels() -> None:
     data = load("test")
-    (images,) = data.pixels.blocks(0, len(data))
+    (images,) = data.pixels.pieces(0, len(data))
     grey = images[data.labels == 2]
     assert bool((grey == grey[:, :1]).all())
     assert not bool((images[data.labels == 1] == images[data.labels == 1][:, :1]).all())
@@ -76,6 +75,7 @@ def test_class_folders_are_the_same_as_the_published_ones(published: Path) -> No
         (published / "val" / identifier).mkdir(exist_ok=True)
         (published / "val" / "images" / name).rename(published / "val" / identifier / name)
     (published / "val" / "val_annotations.txt").unlink()
+    (published / "words.txt").unlink()
     assert [load(split).fingerprint for split in SPLITS] == expected
     assert load("test").class_names == IDENTIFIERS
 
@@ -102,7 +102,7 @@ def test_a_partial_copy_is_refused_with_both_counts(published: Path) -> None:
     with pytest.raises(InputError, match=r"is not complete\n  expected: 8 images to test, .*\n  got:      7"):
         load("test")
     (published / "train" / IDENTIFIERS[0]).rename(published.parent / "lost")
-    with pytest.raises(InputError, match="is not TinyImageNet\n  expected: its 4 classes\n  got:      3 classes"):
+    with pytest.raises(InputError, match=r"is not complete\n.*\n  got:      9: 0 of class 0"):
         load("train")
 
 
@@ -120,9 +120,22 @@ def test_a_damaged_archive_is_named(published: Path) -> None:
     with pytest.raises(InputError, match=r"tiny-imagenet-200\.zip cannot be read\n  expected: a complete archive"):
         load("test")
     with zipfile.ZipFile(archive, "w") as file:
-        file.writestr("tiny-imagenet-200/readme.json", json.dumps({}))
-    with pytest.raises(InputError, match="is not TinyImageNet"):
+        file.writestr("tiny-imagenet-200/train/n01/1.JPEG", b"")
+    with pytest.raises(InputError, match="is not TinyImageNet\n  expected: its 4 classes\n  got:      1 classes"):
         load("test")
+
+
+def test_an_archive_that_would_fill_the_memory_is_not_read(published: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (published / "train" / IDENTIFIERS[0] / "images" / "zeros.JPEG").write_bytes(bytes(2**20))
+    write_zip(published.parent / "tiny-imagenet-200.zip", published)
+    published.rename(published.parent.parent / "away")
+    monkeypatch.setattr(copies, "LARGEST", 2**19)
+    with pytest.raises(InputError, match=r"zeros\.JPEG in .* is too large\n  expected: at most 524,288 bytes"):
+        load("train")
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 2**10)
+    monkeypatch.setattr(files, "SUSPICIOUS_RATIO", 2)
+    with pytest.raises(UnsafeFileError, match=r"tiny-imagenet-200\.zip would grow to"):
+        load("train")
 
 
 @pytest.mark.parametrize("name", ["words.txt", "val/val_annotations.txt"])

@@ -4,7 +4,6 @@ import logging
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ import torch
 from PIL import Image
 
 from builders.data import toy, write_folders
-from sfra.data import FeatureSet, ImageSet, MappedPixels, MemoryPixels, decode, decoded, load_data
-from sfra.data.folder import FilePixels
+from sfra.data import ArrayPixels, ImageSet, cache, decode, load_data
+from sfra.data.decode import FilePixels
 
 NAMES = ("ape", "bee", "cow")
 
@@ -22,7 +21,7 @@ NAMES = ("ape", "bee", "cow")
 @pytest.fixture(autouse=True)
 def keep_everything(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Keep even small sets, in a cache of the test's own."""
-    monkeypatch.setattr(decoded, "SMALL", 0)
+    monkeypatch.setattr(cache, "SMALL", 0)
     monkeypatch.setenv("SFRA_CACHE", str(tmp_path / "cache"))
     write_folders(tmp_path / "pets", NAMES, test=toy(3, 4, size=6))
     return tmp_path / "cache" / "decoded"
@@ -38,7 +37,7 @@ def decodings(monkeypatch: pytest.MonkeyPatch) -> list[int]:
         seen.append(len(sources))
         return real(sources, mode, size)
 
-    monkeypatch.setattr("sfra.data.folder.decode_stack", noting)
+    monkeypatch.setattr("sfra.data.decode.decode_stack", noting)
     return seen
 
 
@@ -49,7 +48,7 @@ def load(path: Path) -> ImageSet:
 
 
 def pixels(data: ImageSet) -> torch.Tensor:
-    return torch.cat(data.pixels.blocks(0, len(data)))
+    return torch.cat(list(data.pixels.pieces(0, len(data))))
 
 
 def entry(cache: Path) -> Path:
@@ -62,9 +61,9 @@ def test_images_are_decoded_once_and_are_what_the_files_hold(
 ) -> None:
     first, second = load(tmp_path / "pets"), load(tmp_path / "pets")
     assert decodings == [12]
-    assert isinstance(second.pixels, MappedPixels)
+    assert isinstance(second.pixels, ArrayPixels)
     assert isinstance(second.pixels.images, np.memmap)
-    monkeypatch.setattr(decoded, "SMALL", 2**40)
+    monkeypatch.setattr(cache, "SMALL", 2**40)
     lazy = load(tmp_path / "pets")
     assert isinstance(lazy.pixels, FilePixels)
     for data in (first, second):
@@ -75,19 +74,19 @@ def test_images_are_decoded_once_and_are_what_the_files_hold(
 
 def test_the_fingerprint_is_that_of_the_same_images_in_memory(tmp_path: Path) -> None:
     data = load(tmp_path / "pets")
-    assert isinstance(data.pixels, MappedPixels)
+    assert isinstance(data.pixels, ArrayPixels)
     assert data.pixels.known is not None
-    assert data.pixels.fingerprint() == MemoryPixels(pixels(data)).fingerprint()
+    assert data.pixels.fingerprint() == ArrayPixels(pixels(data).numpy()).fingerprint()
     chosen = data.pixels.take([5, 2, 2]).take([2, 0])
-    assert chosen.fingerprint() == MemoryPixels(pixels(data)[[2, 5]]).fingerprint()
+    assert chosen.fingerprint() == ArrayPixels(pixels(data)[[2, 5]].numpy()).fingerprint()
 
 
 def test_blocks_and_selections_are_rows_of_the_whole(tmp_path: Path) -> None:
     data = load(tmp_path / "pets")
     whole = pixels(data)
-    assert torch.equal(data.pixels.blocks(3, 7)[0], whole[3:7])
-    assert torch.equal(data.select(torch.tensor([9, 0, 4])).pixels.blocks(1, 99)[0], whole[[0, 4]])
-    data.pixels.blocks(0, 2)[0].zero_()
+    assert torch.equal(next(data.pixels.pieces(3, 7)), whole[3:7])
+    assert torch.equal(next(data.select(torch.tensor([9, 0, 4])).pixels.pieces(1, 99)), whole[[0, 4]])
+    next(data.pixels.pieces(0, 2)).zero_()
     assert torch.equal(pixels(data), whole)
 
 
@@ -114,23 +113,20 @@ def flip_a_bit(folder: Path) -> None:
     (folder / "images.npy").write_bytes(content)
 
 
-def lose_labels(folder: Path) -> None:
-    (folder / "images-labels.npy").unlink()
-
-
 def change_labels(folder: Path) -> None:
-    np.save(folder / "images-labels.npy", np.zeros(12, dtype=np.int64))
+    notes = (folder / "sets.json").read_text()
+    (folder / "sets.json").write_text(notes.replace("[0,0,", "[0,1,"))
 
 
 def cut_notes(folder: Path) -> None:
     (folder / "sets.json").write_text((folder / "sets.json").read_text()[:-9])
 
 
-def pickle_labels(folder: Path) -> None:
-    np.save(folder / "images-labels.npy", np.array([{}] * 12), allow_pickle=True)
+def lose_a_note(folder: Path) -> None:
+    (folder / "sets.json").write_text('{"images": {}}')
 
 
-@pytest.mark.parametrize("damage", [cut_pixels, flip_a_bit, lose_labels, change_labels, cut_notes, pickle_labels])
+@pytest.mark.parametrize("damage", [cut_pixels, flip_a_bit, change_labels, cut_notes, lose_a_note])
 def test_a_damaged_entry_is_noticed_and_made_again(
     tmp_path: Path, keep_everything: Path, decodings: list[int], caplog: pytest.LogCaptureFixture, damage: object
 ) -> None:
@@ -159,7 +155,7 @@ def test_a_cache_that_cannot_be_written_is_done_without(tmp_path: Path, monkeypa
     (tmp_path / "file").write_text("")
     monkeypatch.setenv("SFRA_CACHE", str(tmp_path / "file"))
     data = load(tmp_path / "pets")
-    assert isinstance(data.pixels, MappedPixels)
+    assert isinstance(data.pixels, ArrayPixels)
     assert not isinstance(data.pixels.images, np.memmap)
     assert data.fingerprint == kept
 
@@ -170,7 +166,7 @@ def test_a_full_disk_leaves_nothing_behind(
     def full(*_: object, **__: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(np, "save", full)
+    monkeypatch.setattr(np.lib.format, "open_memmap", full)
     assert len(load(tmp_path / "pets")) == 12
     assert [path.suffix for path in keep_everything.iterdir()] == [".lock"]
 
@@ -182,7 +178,7 @@ def test_images_of_several_sizes_stay_files(tmp_path: Path, keep_everything: Pat
 
 
 def test_small_sources_are_not_kept(tmp_path: Path, keep_everything: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(decoded, "SMALL", 2**20)
+    monkeypatch.setattr(cache, "SMALL", 2**20)
     assert isinstance(load(tmp_path / "pets").pixels, FilePixels)
     assert not keep_everything.exists()
 
@@ -190,9 +186,9 @@ def test_small_sources_are_not_kept(tmp_path: Path, keep_everything: Path, monke
 def test_one_of_several_processes_decodes_and_all_have_the_same(tmp_path: Path, keep_everything: Path) -> None:
     script = (
         "import sys, pathlib\n"
-        "from sfra.data import decoded, folder, load_data\n"
-        "decoded.SMALL, real = 0, folder.decode_stack\n"
-        "folder.decode_stack = lambda *arguments: (print('decoded'), real(*arguments))[1]\n"
+        "from sfra.data import cache, decode, load_data\n"
+        "cache.SMALL, real = 0, decode.decode_stack\n"
+        "decode.decode_stack = lambda *arguments: (print('decoded'), real(*arguments))[1]\n"
         "print(load_data(pathlib.Path(sys.argv[1])).fingerprint)\n"
     )
     command = [sys.executable, "-c", script, str(tmp_path / "pets")]
@@ -202,14 +198,3 @@ def test_one_of_several_processes_decodes_and_all_have_the_same(tmp_path: Path, 
     assert lines.count("decoded") == 1
     assert len(set(lines) - {"decoded"}) == 1
     assert entry(keep_everything).is_dir()
-
-
-def test_threads_that_load_at_once_have_the_same(tmp_path: Path) -> None:
-    found: list[FeatureSet | ImageSet] = []
-    workers = [threading.Thread(target=lambda: found.append(load_data(tmp_path / "pets"))) for _ in range(4)]
-    for worker in workers:
-        worker.start()
-    for worker in workers:
-        worker.join()
-    assert len({data.fingerprint for data in found}) == 1
-    assert len(found) == 4
