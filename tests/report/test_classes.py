@@ -11,7 +11,8 @@ import pytest
 from builders.pages import DATE, HOSTILE, Parsed, made_up, rows_of, true_audit
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import OriginalRow, Rows
-from sfra.bench.tables import per_class_table, to_csv
+from sfra.bench.tables import to_csv
+from sfra.bench.tables.results import per_class_table
 from sfra.report.figures import benchmark_figures
 from sfra.report.page_bench import page_of_reports
 
@@ -96,7 +97,7 @@ def test_an_index_that_means_two_classes_stays_an_index_in_the_filter() -> None:
 
 def test_tables_on_the_page_have_names_where_files_have_indices() -> None:
     report, audits = benchmark(original())
-    table = per_class_table(report.rows.audits, scale="canonical", rule="source-free")
+    table = per_class_table(report.rows, scale="canonical", rule="source-free")
     page = page_of_reports([replace(report, tables=(table,))], audits, date=DATE)
     assert "Finetune dog (1) unlearned" in Parsed(page).text
     assert ",1,unlearned" in to_csv(table)

@@ -6,27 +6,17 @@ import csv
 import io
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sfra.bench import tables
 from sfra.bench.grid import open_store
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.rows import Row, Rows, collect
-from sfra.bench.tables import Table
-from sfra.bench.tables.from_rows import tables_of
+from sfra.bench.tables import READINGS as READINGS
+from sfra.bench.tables import Table, make_tables, to_markdown, write_tables
 from sfra.core.files import write_text
-
-READINGS = (("canonical", "source-free"), ("native", "worst-case"))
-"""Scale and rule of the tables: those of a verdict, and those that published tables are made with."""
-
-OF_RESULTS = (
-    *("summary", "per-class", "multi-class", "missing-row", "distributions", "scores", "support"),
-    *("sensitivity-m", "sensitivity-n", "alignment", "margin"),
-)
-"""Tables whose figures depend on the reading."""
 
 ROWS = ("originals", "audits", "pra", "probes", "diagnostics", "failures")
 """Rows that are written, besides the tables."""
@@ -46,13 +36,13 @@ class BenchReport:
     def text(self) -> str:
         """Return the main tables in Markdown, and what is missing."""
         chosen = [table for table in self.tables if table.label in SHOWN and table.rows]
-        return "\n\n".join([*(tables.to_markdown(table).strip() for table in chosen), *self._missing()])
+        return "\n\n".join([*(to_markdown(table).strip() for table in chosen), *self._missing()])
 
     def save(self, folder: str | Path) -> None:
         """Write every table as Markdown, CSV and LaTeX, ``tables.md`` with all, and the rows as CSV and JSON."""
         out = Path(folder)
-        tables.write_tables(self.tables, out / "tables")
-        everything = "\n\n".join([*(tables.to_markdown(one).strip() for one in self.tables), *self._missing()])
+        write_tables(self.tables, out / "tables")
+        everything = "\n\n".join([*(to_markdown(one).strip() for one in self.tables), *self._missing()])
         write_text(out / "tables.md", f"# {self.protocol.name}\n\n{everything}\n")
         for name in ROWS:
             write_text(out / "rows" / f"{name}.csv", _csv(getattr(self.rows, name)))
@@ -83,24 +73,13 @@ def make_report(protocol: str | Path | Protocol, store: str | Path) -> BenchRepo
     return BenchReport(protocol=chosen, rows=rows, tables=tuple(make_tables(rows)))
 
 
-def make_tables(rows: Rows) -> list[Table]:
-    """Make every table that the rows are enough for: all in the first reading, those of results in the others too."""
-    made = tables_of(rows, scale=READINGS[0][0], rule=READINGS[0][1])
-    for scale, rule in READINGS[1:]:
-        again = tables_of(rows, scale=scale, rule=rule)
-        made += [replace(table, label=f"{table.label}-{scale}-{rule}") for table in again if table.label in OF_RESULTS]
-    return [table for table in made if table.rows]
-
-
 def _csv(rows: Sequence[Row]) -> str:
     """Write rows with the union of their columns; nested values as JSON."""
     names = list(dict.fromkeys(name for row in rows for name in row))
     text = io.StringIO()
     writer = csv.DictWriter(text, names, lineterminator="\n")
     writer.writeheader()
-    writer.writerows({name: _plain(value) for name, value in row.items()} for row in rows)
+    for row in rows:
+        nested = {name: value for name, value in row.items() if isinstance(value, dict | list)}
+        writer.writerow(row | {name: json.dumps(value, ensure_ascii=False) for name, value in nested.items()})
     return text.getvalue()
-
-
-def _plain(value: object) -> object:
-    return json.dumps(value, ensure_ascii=False) if isinstance(value, dict | list) else value

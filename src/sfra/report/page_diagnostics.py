@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from sfra.bench.rows import Rows
-from sfra.bench.tables import alignment_table, confidence_table, margin_table
+from sfra.bench.tables.diagnoses import alignment_table, confidence_table, margin_table
 from sfra.bench.tables.names import backbone_name, dataset_name, method_name, place
 from sfra.core.errors import InputError
 from sfra.report import vega
@@ -71,9 +71,9 @@ def diagnostics_part(rows: Rows, diagnoses: Sequence[Row], maps: Sequence[Row], 
 
 def _tables(rows: Rows, scale: str, rule: str) -> list[Any]:
     return [
-        alignment_table(rows.diagnostics, rows.audits, scale=scale, rule=rule),
-        margin_table(rows.diagnostics, scale=scale),
-        confidence_table(rows.diagnostics, scale=scale),
+        alignment_table(rows, scale=scale, rule=rule),
+        margin_table(rows, scale=scale),
+        confidence_table(rows, scale=scale),
     ]
 
 

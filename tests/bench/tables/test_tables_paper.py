@@ -8,18 +8,13 @@ from typing import Any
 
 import pytest
 
-from builders.rows import audit_row, pra_row, probe_row
-from sfra.bench.tables import (
-    Table,
-    distributions_table,
-    missing_row_table,
-    multi_class_table,
-    per_class_table,
-    scores_table,
-    summary_table,
-    support_table,
-)
+from builders.rows import audit_row, diagnosis_row, pra_row, probe_row
+from sfra.bench.rows import Rows
+from sfra.bench.tables import Table
+from sfra.bench.tables.ablations import distributions_table, missing_row_table, scores_table, support_table
+from sfra.bench.tables.diagnoses import alignment_table, confidence_table
 from sfra.bench.tables.names import BACKBONES, METHODS
+from sfra.bench.tables.results import multi_class_table, per_class_table, summary_table
 
 GOLDEN = Path(__file__).parents[3] / "reproduction" / "paper"
 ID = {name: key for key, name in (METHODS | BACKBONES).items()}
@@ -65,7 +60,7 @@ def by_stage(rows: list[Printed], *names: str) -> dict[tuple[str, ...], dict[str
 
 def rows_of(
     models: dict[tuple[str, ...], dict[str, Printed]], originals: dict[tuple[str, str], Printed], where: Any
-) -> tuple[list[Any], list[Any], list[Any]]:
+) -> Rows:
     """Turn the stages of each model into an audit row, a PRA row and a probe row."""
     audits: list[Any] = []
     pra: list[Any] = []
@@ -93,11 +88,11 @@ def rows_of(
             accuracy = fraction(stages["linear_probe"]["forget_acc"])
             retain = fraction(stages["linear_probe"]["retain_acc"])
             probes.append(probe_row(method, forget, **identity, forget_accuracy=accuracy, retain_accuracy=retain))
-    return audits, pra, probes
+    return Rows(audits=audits, pra=pra, probes=probes)
 
 
 @cache
-def single() -> tuple[list[Any], list[Any], list[Any]]:
+def single() -> Rows:
     rows = printed("per_class")
     originals = {(row["backbone"], row["forget_class"]): row for row in rows if row["variant"] == "original"}
     models = by_stage(rows, "backbone", "method", "forget_class")
@@ -122,18 +117,17 @@ def compare(table: Table, expected: list[Printed], keys: tuple[str, ...]) -> dic
 
 
 def test_the_summary_of_the_printed_classes_is_the_printed_summary() -> None:
-    audits, pra, _ = single()
-    table = summary_table(audits, pra, **READING)
+    table = summary_table(single(), **READING)
     differ = compare(table, printed("summary_single_class"), ("dataset", "backbone", "method", "variant"))
     assert {key[1:]: figures for key, figures in differ.items()} == ROUNDED_BEFORE_AVERAGING
     assert [record["classes"] for record in table.records] == ["10"] * len(table.rows)
 
 
 def test_the_summary_lists_methods_and_stages_in_the_order_of_the_paper() -> None:
-    audits, pra, _ = single()
+    rows = replace(single(), audits=single().audits[::-1], pra=single().pra[::-1])
     ours = [
         (record["method"], record["variant"])
-        for record in summary_table(audits[::-1], pra[::-1], **READING).records
+        for record in summary_table(rows, **READING).records
         if record["backbone"] == "ResNet-18"
     ]
     theirs = [
@@ -143,7 +137,7 @@ def test_the_summary_lists_methods_and_stages_in_the_order_of_the_paper() -> Non
 
 
 def test_every_class_is_printed_as_in_the_paper() -> None:
-    table = per_class_table(*single(), **READING)
+    table = per_class_table(single(), **READING)
     keys = ("dataset", "backbone", "method", "forget_class", "variant")
     assert compare(table, printed("per_class"), keys) == {}
 
@@ -152,8 +146,7 @@ def test_two_classes_at_once_are_printed_as_in_the_paper() -> None:
     rows = printed("summary_multi_class")
     originals = {(row["dataset"], row["num_forget"]): row for row in rows if row["variant"] == "original"}
     models = by_stage(rows, "dataset", "method", "num_forget")
-    audits, pra, _ = rows_of(models, originals, lambda k: ({}, ID[k[1]], (1, 6)))
-    table = multi_class_table(audits, pra, **READING)
+    table = multi_class_table(rows_of(models, originals, lambda k: ({}, ID[k[1]], (1, 6))), **READING)
     assert compare(table, rows, ("dataset", "num_forget", "method", "variant")) == {}
     assert {record["forget_classes"] for record in table.records} == {"1+6"}
 
@@ -179,7 +172,7 @@ def test_the_ablations_are_printed_as_in_the_paper(file: str, factor: str, colum
         )
         for row in single_rows
     ]
-    table = (distributions_table if factor == "proposal" else scores_table)(audits, **READING)
+    table = (distributions_table if factor == "proposal" else scores_table)(Rows(audits=audits), **READING)
     ours = {(record["method"], record[column]): record for record in table.records}
     assert len(ours) == len(table.rows) == 33
     for row in single_rows:
@@ -210,7 +203,7 @@ def test_the_missing_row_is_printed_as_in_the_paper() -> None:
         )
         for row in printed("missing_row")
     ]
-    table = missing_row_table(audits, **READING)
+    table = missing_row_table(Rows(audits=audits), **READING)
     assert compare(table, printed("missing_row"), ("method", "row")) == {}
     assert [record["row"] for record in table.records] == ["unlearned", "random"] * 11
 
@@ -236,14 +229,37 @@ def test_the_support_is_printed_as_in_the_paper() -> None:
         for row in printed("gaussian_support")
     ]
     expected = [{**row, "proposal": names[row["proposal"]]} for row in printed("gaussian_support")]
-    assert compare(support_table(audits, **READING), expected, ("proposal",)) == {}
+    assert compare(support_table(Rows(audits=audits), **READING), expected, ("proposal",)) == {}
+
+
+def test_the_alignment_is_printed_as_in_the_paper() -> None:
+    expected = printed("alignment")
+    models = [(row, ID[row["method"]], (int(row["forget_class"]),)) for row in expected]
+    rows = Rows(
+        audits=[audit_row(method, forget, rs=float(row["rs"])) for row, method, forget in models],
+        diagnostics=[
+            diagnosis_row(method, forget, inner=float(row["a_ip"]), cosine=float(row["a_cos"]))
+            for row, method, forget in models[::-1]
+        ],
+    )
+    assert compare(alignment_table(rows, **READING), expected, ("method", "forget_class")) == {}
+
+
+def test_the_confidence_is_printed_as_in_the_paper() -> None:
+    expected = printed("confidence")
+    names = {"correct_retain_conf": "correct_confidence", "forget_assigned_conf": "assigned_confidence", "gap": "gap"}
+    found = [
+        diagnosis_row("bad-teacher", (int(row["forget_class"]),), **{names[key]: float(row[key]) for key in names})
+        for row in expected
+        if row["forget_class"] != "avg"
+    ]
+    assert compare(confidence_table(Rows(diagnostics=found), scale="native"), expected, ("forget_class",)) == {}
 
 
 def test_the_comparison_would_notice_a_swapped_stage() -> None:
-    audits, pra, _ = single()
-    swapped = [replace(row, retain_after=row.retain_before, rs=0.01) for row in audits]
+    swapped = [replace(row, retain_after=row.retain_before, rs=0.01) for row in single().audits]
     differ = compare(
-        summary_table(swapped, pra, **READING),
+        summary_table(replace(single(), audits=swapped), **READING),
         printed("summary_single_class"),
         ("dataset", "backbone", "method", "variant"),
     )

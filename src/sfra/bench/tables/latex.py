@@ -1,46 +1,47 @@
-r"""Tables in LaTeX, with the rules of ``booktabs``; everything is escaped."""
+r"""Tables in LaTeX, with the rules of ``booktabs``; everything is escaped.
+
+A table is set in the largest type in which its characters, counted as if each were as wide as a digit, fit into a
+line of ``article``. It is centred and may reach into both margins, so a count that is a little off does no harm.
+"""
 
 from __future__ import annotations
 
 import re
+import textwrap
 import unicodedata
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
-from sfra.bench.tables.latex_layout import FLOAT, Layout, break_heading, ems, lay_out
 from sfra.bench.tables.table import Column, Display, Table
 
 PACKAGES = ("booktabs", "longtable", "pdflscape")
 """What a document must load for any table; the first line of a file says what it needs."""
 
-SPACE = r"\addlinespace"
+PAGE, TWO_COLUMNS, MARGIN, FLOAT = 345.0, 240.0, 60.0, 440.0
+"""Points: a line of ``article``, one of a two-column paper, the most in a margin, height of the tallest float."""
 
 KEPT = 6
 """Longest run of lines that stays together on a page; the name that such lines begin with is written once."""
 
+SPACE = r"\addlinespace"
+
 _SYMBOLS = {
+    **{c: rf"\{c}" for c in "{}%&#_$"},
     "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "%": r"\%",
-    "&": r"\&",
-    "#": r"\#",
-    "_": r"\_",
-    "$": r"\$",
     "~": r"\textasciitilde{}",
     "^": r"\textasciicircum{}",
     "`": r"\textasciigrave{}",
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
+    "…": r"\dots{}",
     '"': "''",
+    "’": "'",
     "[": "{[}",
     "]": "{]}",
     "*": "{*}",
     "–": "--",
     "—": "---",
-    "…": r"\dots{}",
-    "’": "'",
     "±": r"$\pm$",
     "×": r"$\times$",
     "→": r"$\rightarrow$",
@@ -59,13 +60,37 @@ _SYMBOLS = {
 _ACCENTS = {0x300, 0x301, 0x302, 0x303, 0x308, 0x30A, 0x30C, 0x327}
 
 
+@dataclass(frozen=True)
+class Size:
+    """A type size of LaTeX; lengths in points."""
+
+    command: str
+    digit: float
+    """Width of a digit."""
+    gap: float
+    """Half the space between columns."""
+    line: float
+    """Height of a line."""
+
+    def width(self, characters: list[int]) -> float:
+        """Estimate the width of columns with so many characters."""
+        return sum(self.digit * one + 2 * self.gap for one in characters)
+
+
+SIZES = (
+    Size("", 5.0, 6.0, 12.0),
+    Size(r"\small", 4.7, 4.0, 11.0),
+    Size(r"\footnotesize", 4.3, 3.0, 9.5),
+    Size(r"\scriptsize", 4.0, 2.0, 8.0),
+)
+
+
 def to_latex(table: Table) -> str:
     r"""Write a table as a float, or over several pages when it is long, and those turned when it is wide.
 
     A float that is too wide for a column is a ``table*``, which in a document of one column is the same as ``table``.
     Columns that hold for many lines, such as the backbone, become lines of their own between the others.
 
-    >>> from sfra.bench.tables import Column, Table
     >>> one = Table(title="50 %", label="one", columns=(Column(names=("a",), heading="A"),), rows=((("-1",),),))
     >>> r"\caption{50 \%}" in to_latex(one), r"$-$1 \\" in to_latex(one)
     (True, True)
@@ -74,11 +99,42 @@ def to_latex(table: Table) -> str:
     if not shown.rows:
         return "".join(f"% {' '.join(line.split())}\n" for line in (table.title, *table.notes))
     groups, rest = _grouped(shown)
-    layout = lay_out(rest.columns, rest.headings, rest.rows)
+    headings = [_break(column, [row[i] for row in rest.rows]) for i, column in enumerate(rest.columns)]
+    characters = [
+        max(map(len, [*lines, *(row[i] for row in rest.rows)]))
+        for i, (column, lines) in enumerate(zip(rest.columns, headings, strict=True))
+        if not column.wide
+    ]
+    text = 0.3 * PAGE if len(characters) < len(rest.columns) else 0.0
+    size = next((one for one in SIZES if one.width(characters) + text <= PAGE), SIZES[-1])
+    share = round(min(0.6, max(0.3, 1 - size.width(characters) / PAGE)), 2)
+    turned = size.width(characters) + text > PAGE + 2 * MARGIN
     lines = _body(rest, groups)
-    long = layout.turned or layout.height(len(lines), lines.count(SPACE)) > FLOAT
-    body = (_long if long else _float)(table, rest, lines, layout)
-    needs = ["booktabs", *(["longtable"] if long else []), *(["pdflscape"] if layout.turned else [])]
+    long = turned or size.line * (len(lines) - lines.count(SPACE) / 2) > FLOAT
+    alignment = "".join(rf"p{{{share:g}\linewidth}}" if c.wide else "r" if c.numeric else "l" for c in rest.columns)
+    head = [r"\toprule", _heading_line(rest.columns, headings), r"\midrule"]
+    caption, label = rf"\caption{{{escape_latex(shown.title)}}}", rf"\label{{tab:{table.label}}}"
+    notes = " ".join(map(escape_latex, table.notes))
+    below = [r"\par\smallskip", rf"{{\footnotesize {notes}\par}}"] if notes else []
+    small = [size.command, rf"\setlength{{\tabcolsep}}{{{size.gap:g}pt}}"] if size.command else []
+    if long:
+        body = [
+            *([r"\begin{landscape}"] if turned else []),
+            *(r"\begingroup", *small),
+            *(rf"\setlength{{\LT{side}}}{{0pt plus 1fill minus 1fill}}" for side in ("left", "right")),
+            *(rf"\begin{{longtable}}{{{alignment}}}", rf"{caption}{label} \\"),
+            *(*head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot", *lines),
+            *(r"\end{longtable}", *below, r"\endgroup"),
+            *([r"\end{landscape}"] if turned else []),
+        ]
+    else:
+        kind = "table" if size.width(characters) <= TWO_COLUMNS and not text else "table*"
+        body = [
+            *(rf"\begin{{{kind}}}[tbp]", r"\centering", caption, label, *small),
+            *(r"\makebox[\linewidth][c]{%", rf"\begin{{tabular}}{{{alignment}}}"),
+            *(*head, *lines, r"\bottomrule", r"\end{tabular}}", *below, rf"\end{{{kind}}}"),
+        ]
+    needs = ["booktabs", *(["longtable"] if long else []), *(["pdflscape"] if turned else [])]
     return "\n".join([f"% needs {', '.join(needs)}", *body]) + "\n"
 
 
@@ -94,72 +150,20 @@ def escape_latex(text: str) -> str:
 def _escape(character: str, following: str) -> str:
     if character == following == "-":
         return "-{}"  # two hyphens would become a dash
-    code = rf"\texttt{{U+{ord(character):04X}}}"
-    return _SYMBOLS.get(character) or (character if _is_basic(character) else code)
-
-
-def _is_basic(character: str) -> bool:
-    """Say whether LaTeX sets a character without further packages: ASCII, and Latin letters with common accents."""
-    if character.isascii():
-        return character.isprintable()
+    if character in _SYMBOLS:
+        return _SYMBOLS[character]
     parts = unicodedata.normalize("NFD", character)
-    return parts[0].isascii() and parts[0].isalpha() and {ord(mark) for mark in parts[1:]} <= _ACCENTS
+    accented = parts[0].isascii() and parts[0].isalpha() and {ord(mark) for mark in parts[1:]} <= _ACCENTS
+    basic = character.isprintable() if character.isascii() else accented
+    return character if basic else rf"\texttt{{U+{ord(character):04X}}}"
 
 
 def _grouped(shown: Display) -> tuple[list[str], Display]:
     """Take the leading columns that hold for many lines out of a table: what they say of each line, and the rest."""
     count = next((i for i, column in enumerate(shown.columns) if not column.fold), 0)
     said = [[c.said(text) for c, text in zip(shown.columns[:count], row, strict=False)] for row in shown.rows]
-    groups = [", ".join(part for part in parts if part) for parts in said]
-    rows = tuple(row[count:] for row in shown.rows)
-    return groups, replace(shown, headings=shown.headings[count:], columns=shown.columns[count:], rows=rows)
-
-
-def _float(table: Table, shown: Display, lines: list[str], layout: Layout) -> list[str]:
-    kind = "table" if layout.narrow else "table*"
-    begin, end = (r"\makebox[\linewidth][c]{%", "}") if layout.reaching else ("", "")
-    return [
-        rf"\begin{{{kind}}}[tbp]",
-        r"\centering",
-        rf"\caption{{{escape_latex(shown.title)}}}",
-        rf"\label{{tab:{table.label}}}",
-        *_size(layout),
-        *([begin] if begin else []),
-        rf"\begin{{tabular}}{{{_alignment(shown, layout)}}}",
-        r"\toprule",
-        _headings(shown),
-        r"\midrule",
-        *lines,
-        r"\bottomrule",
-        rf"\end{{tabular}}{end}",
-        *_notes(table),
-        rf"\end{{{kind}}}",
-    ]
-
-
-def _long(table: Table, shown: Display, lines: list[str], layout: Layout) -> list[str]:
-    head = [r"\toprule", _headings(shown), r"\midrule"]
-    page = ["landscape"] if layout.turned else []
-    return [
-        *(rf"\begin{{{name}}}" for name in page),
-        r"\begingroup",
-        *_size(layout),
-        r"\setlength{\LTleft}{0pt plus 1fill minus 1fill}",
-        r"\setlength{\LTright}{0pt plus 1fill minus 1fill}",
-        rf"\begin{{longtable}}{{{_alignment(shown, layout)}}}",
-        rf"\caption{{{escape_latex(shown.title)}}}\label{{tab:{table.label}}} \\",
-        *head,
-        r"\endfirsthead",
-        *head,
-        r"\endhead",
-        r"\bottomrule",
-        r"\endfoot",
-        *lines,
-        r"\end{longtable}",
-        *_notes(table),
-        r"\endgroup",
-        *(rf"\end{{{name}}}" for name in page),
-    ]
+    rest = replace(shown, columns=shown.columns[count:], rows=tuple(row[count:] for row in shown.rows))
+    return [", ".join(filter(None, parts)) for parts in said], rest
 
 
 def _body(shown: Display, groups: list[str]) -> list[str]:
@@ -176,24 +180,24 @@ def _body(shown: Display, groups: list[str]) -> list[str]:
             lines += [rf"\multicolumn{{{len(shown.columns)}}}{{l}}{{\textit{{{escape_latex(group)}}}}} \\*"]
         for place in run:
             row = ("", *shown.rows[place][1:]) if together and place != run[0] else shown.rows[place]
-            lines.append(_line(shown.columns, row) + ("*" if together and place != run[-1] else ""))
+            cells = " & ".join(_cell(column, text) for column, text in zip(shown.columns, row, strict=True))
+            lines.append(rf"{cells} \\" + ("*" if together and place != run[-1] else ""))
     return lines
 
 
-def _headings(shown: Display) -> str:
-    """Write the headings, the long ones in lines."""
+def _break(column: Column, cells: list[str]) -> list[str]:
+    """Break a heading into lines that are about as wide as the cells below it."""
+    longest = max(map(len, [*column.heading.split(), *cells]))
+    return textwrap.wrap(column.heading, max(longest, 9), break_long_words=False) or [""]
+
+
+def _heading_line(columns: tuple[Column, ...], headings: list[list[str]]) -> str:
     cells = []
-    for i, (column, heading) in enumerate(zip(shown.columns, shown.headings, strict=True)):
-        lines = [escape_latex(line) for line in break_heading(heading, max(ems(row[i]) for row in shown.rows))]
+    for column, lines in zip(columns, headings, strict=True):
         side = "l" if column.wide or not column.numeric else "r"
-        stack = r" \\ ".join(lines)
-        begin = rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}"
-        cells.append(rf"{begin}{stack}\end{{tabular}}" if len(lines) > 1 else stack)
+        stack = r" \\ ".join(map(escape_latex, lines))
+        cells.append(rf"\begin{{tabular}}[b]{{@{{}}{side}@{{}}}}{stack}\end{{tabular}}" if len(lines) > 1 else stack)
     return " & ".join(cells) + r" \\"
-
-
-def _line(columns: tuple[Column, ...], cells: tuple[str, ...]) -> str:
-    return " & ".join(_cell(column, text) for column, text in zip(columns, cells, strict=True)) + r" \\"
 
 
 def _cell(column: Column, text: str) -> str:
@@ -202,18 +206,3 @@ def _cell(column: Column, text: str) -> str:
         breakable = re.sub(r"(?<=[/.,:+])(?=[^ ])", r"\\allowbreak{}", escaped)
         return rf"\raggedright\let\\\tabularnewline {breakable}"
     return re.sub(r"(?<![\w.])-(?=\d)", "$-$", escaped) if column.numeric else escaped
-
-
-def _alignment(shown: Display, layout: Layout) -> str:
-    text = rf"p{{{layout.text_share:g}\linewidth}}"
-    return "".join(text if c.wide else "r" if c.numeric else "l" for c in shown.columns)
-
-
-def _size(layout: Layout) -> list[str]:
-    return [layout.size, rf"\setlength{{\tabcolsep}}{{{layout.gap:g}pt}}"] if layout.size else []
-
-
-def _notes(table: Table) -> list[str]:
-    if not table.notes:
-        return []
-    return [r"\par\smallskip", rf"{{\footnotesize {' '.join(map(escape_latex, table.notes))}\par}}"]

@@ -1,196 +1,194 @@
-"""The main tables: methods before and after each audit, over forget classes, per class, and for several at once."""
+"""The main tables: recovery and quality of every method, cost and settings of the audits, and what failed."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Any
 
-from sfra.bench.tables.columns import (
-    BACKBONE,
-    CLASSES,
-    DATASET,
-    DELTA,
-    FORGET,
-    FORGET_RANGE,
-    FORGOTTEN,
-    METHOD,
-    RETAIN,
-    RETAIN_SPREAD,
-    RS,
-    STAGE,
-    identity,
-    nothing,
-    reading,
-)
-from sfra.bench.tables.format import count, mean, percent, present, score
-from sfra.bench.tables.names import Row, forget_of, method_name, method_rank, place
-from sfra.bench.tables.stages import Stage, main_audits, stages_of
-from sfra.bench.tables.table import Cell, Column, Table
-from sfra.core.metrics import aggregate_classes
+from sfra.bench.rows import AuditRow, Rows
+from sfra.bench.tables import columns as c
+from sfra.bench.tables.names import forget_of, method_rank, place
+from sfra.bench.tables.stages import Stage, deviation, group, main_audits, mean, present, stages_of
+from sfra.bench.tables.table import Column, Table, make_table
 from sfra.unlearn.quality import aus
 
-INDEPENDENT = "Maxima of RS and ΔRS are taken over the forget classes independently of each other."
+Line = dict[str, Any]
 
 
-def summary_table(
-    audits: Sequence[Row], pra: Sequence[Row] = (), *, scale: str, rule: str, pra_variant: str = "cosine"
-) -> Table:
+def summary_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> Table:
     """Aggregate over single forget classes: per method unlearned, after PRA and after SFRA.
 
     Retain accuracy mean ± sample standard deviation (n - 1), forget accuracy (min, mean, max), highest RS, highest ΔRS.
     """
-    stages = [s for s in _stages(audits, pra, (), scale, rule, pra_variant) if len(s.forget) == 1]
-    lines: dict[tuple[str, ...], list[Stage]] = {}
-    for stage in stages:
-        lines.setdefault((stage.dataset, stage.backbone, stage.method, stage.variant), []).append(stage)
-    ordered = sorted(lines.values(), key=lambda line: (*line[0].rank[:3], line[0].rank[-1]))
-    columns = (
-        *(DATASET, BACKBONE, METHOD, STAGE, RETAIN_SPREAD, FORGET_RANGE),
-        Column(names=("rs_max",), heading="max RS"),
-        Column(names=("delta_rs_max",), heading="max ΔRS"),
-        CLASSES,
-    )
-    notes = (reading(scale, rule), INDEPENDENT, *_averaging(pra, pra_variant))
-    return Table(
-        title="Recovery over single forget classes",
-        label="summary",
-        columns=columns,
-        rows=tuple(_summary_line(line) for line in ordered),
-        notes=notes if ordered else nothing("audit of a single forget class", audits, scale, rule),
+    found = stages_of(rows.audits, rows.pra, scale=scale, rule=rule, pra_variant=pra)
+    groups = group([s for s in found if len(s.forget) == 1], "dataset", "backbone", "method", "variant")
+    ordered = sorted(groups.values(), key=lambda same: (*same[0].rank[:3], same[0].rank[-1]))
+    lines = [
+        {
+            **same[0],
+            **_accuracies([s.retain for s in same], [s.forgotten for s in same]),
+            "rs_max": max(present(s.rs for s in same), default=None),
+            "delta_rs_max": max(present(s.delta_rs for s in same), default=None),
+            "classes": len(same),
+        }
+        for same in ordered
+    ]
+    best = c.figure("rs_max", "max RS"), c.figure("delta_rs_max", "max ΔRS")
+    return make_table(
+        "summary",
+        "Recovery over single forget classes",
+        (*c.PLACE, c.METHOD, c.STAGE, c.RETAIN_SPREAD, c.FORGET_RANGE, *best, c.CLASSES),
+        lines,
+        notes=(
+            c.reading(scale, rule),
+            "Maxima of RS and ΔRS are taken over the forget classes independently of each other.",
+            *_averaging(rows, pra),
+        ),
+        empty=c.nothing("audit of a single forget class", rows.audits, scale, rule),
     )
 
 
-def per_class_table(
-    audits: Sequence[Row],
-    pra: Sequence[Row] = (),
-    probes: Sequence[Row] = (),
-    *,
-    scale: str,
-    rule: str,
-    pra_variant: str = "cosine",
-) -> Table:
+def per_class_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> Table:
     """List every single forget class: unlearned, after PRA, after SFRA, and the linear probe."""
-    stages = [s for s in _stages(audits, pra, probes, scale, rule, pra_variant) if len(s.forget) == 1]
-    notes = (reading(scale, rule), *_averaging(pra, pra_variant))
-    return Table(
-        title="Every forget class",
-        label="per-class",
-        columns=(DATASET, BACKBONE, METHOD, FORGET, STAGE, RETAIN, FORGOTTEN, RS, DELTA),
-        rows=tuple(_line(stage, (str(stage.forget[0]),)) for stage in stages),
-        notes=notes if stages else nothing("audit of a single forget class", audits, scale, rule),
+    found = stages_of(rows.audits, rows.pra, rows.probes, scale=scale, rule=rule, pra_variant=pra)
+    return make_table(
+        "per-class",
+        "Every forget class",
+        (*c.PLACE, c.METHOD, c.FORGET, c.STAGE, *c.AFTER, c.DELTA),
+        [_line(s) for s in found if len(s.forget) == 1],
+        notes=(c.reading(scale, rule), *_averaging(rows, pra)),
+        empty=c.nothing("audit of a single forget class", rows.audits, scale, rule),
     )
 
 
-def multi_class_table(
-    audits: Sequence[Row],
-    pra: Sequence[Row] = (),
-    probes: Sequence[Row] = (),
-    *,
-    scale: str,
-    rule: str,
-    pra_variant: str = "cosine",
-) -> Table:
+def multi_class_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> Table:
     """List every set of two or more forget classes."""
-    stages = [s for s in _stages(audits, pra, probes, scale, rule, pra_variant) if len(s.forget) > 1]
-    stages.sort(key=lambda s: (*place(s.dataset, s.backbone), len(s.forget), s.forget, s.rank))
+    found = stages_of(rows.audits, rows.pra, rows.probes, scale=scale, rule=rule, pra_variant=pra)
+    found.sort(key=lambda s: (*place(s.dataset, s.backbone), len(s.forget), s.forget, s.rank))
     number = Column(names=("num_forget",), heading="Classes", fold=True, title="")
     classes = Column(names=("forget_classes",), heading="Forget classes", numeric=False, fold=True, title="classes {}")
-    notes = (reading(scale, rule), *_averaging(pra, pra_variant))
-    return Table(
-        title="Several classes forgotten at once",
-        label="multi-class",
-        columns=(DATASET, BACKBONE, number, classes, METHOD, STAGE, RETAIN, FORGOTTEN, RS, DELTA),
-        rows=tuple(_line(s, (str(len(s.forget)),), ("+".join(map(str, s.forget)),)) for s in stages),
-        notes=notes if stages else nothing("audit of several forget classes", audits, scale, rule),
+    return make_table(
+        "multi-class",
+        "Several classes forgotten at once",
+        (*c.PLACE, number, classes, c.METHOD, c.STAGE, *c.AFTER, c.DELTA),
+        [_line(s) for s in found if len(s.forget) > 1],
+        notes=(c.reading(scale, rule), *_averaging(rows, pra)),
+        empty=c.nothing("audit of several forget classes", rows.audits, scale, rule),
     )
 
 
-def unlearning_quality_table(audits: Sequence[Row], *, scale: str, rule: str) -> Table:
+def unlearning_quality_table(rows: Rows, *, scale: str, rule: str) -> Table:
     """Show how well each method unlearned, before any audit: accuracies and their adaptive unlearning score."""
-    groups: dict[tuple[str, str, int, str], list[Row]] = {}
-    for row in main_audits(audits, scale=scale, rule=rule):
-        groups.setdefault((row["dataset"], row["backbone"], len(forget_of(row)), row["method"]), []).append(row)
+    groups: dict[tuple[str, str, int, str], list[AuditRow]] = {}
+    for row in main_audits(rows.audits, scale=scale, rule=rule):
+        groups.setdefault((row.dataset, row.backbone, len(forget_of(row)), row.method), []).append(row)
     ordered = sorted(groups, key=lambda key: (*place(key[0], key[1]), key[2], method_rank(key[3])))
-    columns = (
-        *(
-            DATASET,
-            BACKBONE,
-            Column(names=("num_forget",), heading="Classes at once", fold=True, title="classes forgotten at once: {}"),
-            METHOD,
+    at_once = Column(names=("num_forget",), heading="Classes at once", fold=True, title="classes forgotten at once: {}")
+    return make_table(
+        "unlearning-quality",
+        "Quality of unlearning",
+        (
+            *(*c.PLACE, at_once, c.METHOD, c.figure("retain_acc_original", "Original retain (%)", c.percent)),
+            *(c.RETAIN_SPREAD, c.FORGET_RANGE, c.figure("aus", "AUS"), c.figure("models", "Models", c.count)),
         ),
-        Column(names=("retain_acc_original",), heading="Original retain (%)"),
-        *(RETAIN_SPREAD, FORGET_RANGE),
-        Column(names=("aus",), heading="AUS"),
-        Column(names=("models",), heading="Models"),
-    )
-    notes = ("AUS = (1 - (original retain accuracy - retain accuracy)) / (1 + forget accuracy), mean over models.",)
-    return Table(
-        title="Quality of unlearning",
-        label="unlearning-quality",
-        columns=columns,
-        rows=tuple(_quality_line(*key, groups[key]) for key in ordered),
-        notes=notes if ordered else nothing("audit", audits, scale, rule),
+        [_quality(groups[key]) for key in ordered],
+        notes=("AUS = (1 - (original retain accuracy - retain accuracy)) / (1 + forget accuracy), mean over models.",),
+        empty=c.nothing("audit", rows.audits, scale, rule),
     )
 
 
-def _averaging(pra: Sequence[Row], variant: str) -> tuple[str, ...]:
+def probe_cost_table(rows: Rows, *, scale: str, rule: str) -> Table:
+    """Show what it takes to draw the probes of one audit seed: raw draws and seconds, mean over forget sets."""
+    groups = group(main_audits(rows.audits, scale=scale, rule=rule), "dataset", "backbone", "n", "m", "method")
+    lines = []
+    for key in sorted(groups, key=lambda k: (*place(k[0], k[1]), k[2], k[3], method_rank(k[4]))):
+        same = groups[key]
+        times = [mean(row.probe_seconds for row in one) for one in group(same, "forget").values()]
+        cost = {"draws_m": mean(row.draws for row in same), "seconds": mean(times), "seconds_std": deviation(times)}
+        lines.append({**same[0], **cost})
+    time = Column(names=("seconds", "seconds_std"), heading="Time (s)", style="spread", write=c.seconds)
+    return make_table(
+        "probe-cost",
+        "Cost of the probes",
+        (*c.PLACE, c.METHOD, c.N, c.M, c.figure("draws_m", "Draws (M)", c.millions), time),
+        lines,
+        notes=(f"Probes alone, scale {scale}; mean ± standard deviation over forget sets.",),
+        empty=c.nothing("audit", rows.audits, scale, rule),
+    )
+
+
+def settings_table(rows: Rows, **_: str) -> Table:
+    """List the settings of the main audits, and the forget sets that each was used for."""
+    names = ("setting", "dataset", "backbone", "n", "m", "proposal", "score", "assignment", "epochs", "seeds")
+    main = [
+        {**row, "setting": "single_class" if len(row.forget_classes) == 1 else "multi_class"}
+        for row in rows.audits
+        if row.audit == "main"
+    ]
+    groups = group(main, *names)
+    lines = []
+    for key in sorted(groups, key=lambda k: (k[0] != "single_class", *place(k[1], k[2]), str(k[3:]))):
+        sets = sorted({forget_of(row) for row in groups[key]}, key=lambda forget: (len(forget), forget))
+        lines.append({**groups[key][0], "forget": ", ".join("+".join(map(str, forget)) for forget in sets)})
+    asked = (("single_class", "one class"), ("multi_class", "several classes"))
+    folded = {"proposal": "Proposal", "score": "Score", "assignment": "Assignment"}
+    return make_table(
+        "settings",
+        "Settings of the audits",
+        (
+            Column(names=("setting",), heading="Setting", numeric=False, words=asked),
+            *(*c.PLACE, c.N, c.M),
+            *(Column(names=(name,), heading=heading, numeric=False, fold=True) for name, heading in folded.items()),
+            *(c.figure("epochs", "Epochs", c.count), c.figure("seeds", "Seeds", c.count)),
+            Column(names=("forget",), heading="Forget classes", numeric=False, wide=True),
+        ),
+        lines,
+        empty="Nothing to show: there are no audits at all.",
+    )
+
+
+def failures_table(rows: Rows, **_: str) -> Table:
+    """List what failed and why."""
+    message = Column(names=("message",), heading="Message", numeric=False, wide=True)
+    columns = (c.word("label", "What"), c.word("kind", "Kind"), message)
+    return make_table("failures", "Failures", columns, rows.failures, empty="Nothing failed.")
+
+
+def _averaging(rows: Rows, pra: str) -> tuple[str, ...]:
     """Say what the figures are means of; PRA only where there is any."""
-    if not pra:
+    if not rows.pra:
         return ("Several models of a class are averaged.",)
-    return (f"PRA: {variant}.", "Several models of a class, and several draws of PRA's samples, are averaged.")
+    return (f"PRA: {pra}.", "Several models of a class, and several draws of PRA's samples, are averaged.")
 
 
-def _stages(
-    audits: Iterable[Row], pra: Iterable[Row], probes: Iterable[Row], scale: str, rule: str, pra_variant: str
-) -> list[Stage]:
-    return stages_of(audits, pra, probes, scale=scale, rule=rule, pra_variant=pra_variant)
+def _accuracies(retain: Sequence[float | None], forgotten: Sequence[float | None]) -> Line:
+    there = present(forgotten)
+    return {
+        "retain_acc_mean": mean(retain),
+        "retain_acc_std": deviation(retain),
+        "forget_acc_min": min(there, default=None),
+        "forget_acc_mean": mean(there),
+        "forget_acc_max": max(there, default=None),
+    }
 
 
-def _summary_line(line: Sequence[Stage]) -> tuple[Cell, ...]:
-    first, known = line[0], [s for s in line if s.retain is not None and s.forgotten is not None]
-    start = (*identity(first.dataset, first.backbone), (method_name(first.method),), (first.variant,))
-    best: list[Cell] = [(_highest([s.rs for s in line]),), (_highest([s.delta_rs for s in line]),), (str(len(line)),)]
-    if not known:
-        return (*start, (None, None), (None, None, None), *best)
-    total = aggregate_classes([s.retain or 0.0 for s in known], [s.forgotten or 0.0 for s in known])
-    return (
-        *start,
-        (percent(total.retain_mean), percent(total.retain_std)),
-        (percent(total.forget_min), percent(total.forget_mean), percent(total.forget_max)),
-        *best,
-    )
+def _line(stage: Stage) -> Line:
+    name = "+".join(map(str, stage.forget))
+    which = {"forget_class": name, "forget_classes": name, "num_forget": len(stage.forget)}
+    return {**stage, **which, "retain_acc": stage.retain, "forget_acc": stage.forgotten}
 
 
-def _line(stage: Stage, *which: Cell) -> tuple[Cell, ...]:
-    """Write a stage: where, ``which`` forget classes (before or after the method), and the figures."""
-    where, method = identity(stage.dataset, stage.backbone), (method_name(stage.method),)
-    middle = (method, *which) if len(which) == 1 else (*which, method)
-    return (
-        *where,
-        *middle,
-        (stage.variant,),
-        (percent(stage.retain),),
-        (percent(stage.forgotten),),
-        (score(stage.rs), score(stage.rs_std)),
-        (score(stage.delta_rs),),
-    )
-
-
-def _quality_line(dataset: str, backbone: str, number: int, method: str, rows: Sequence[Row]) -> tuple[Cell, ...]:
-    total = aggregate_classes([row["retain_before"] for row in rows], [row["forget_before"] for row in rows])
-    known = [row for row in rows if row.get("retain_original") is not None]
-    quality = mean(aus(row["retain_original"], row["retain_before"], row["forget_before"]) for row in known)
-    return (
-        *identity(dataset, backbone),
-        (str(number),),
-        (method_name(method),),
-        (percent(mean(row["retain_original"] for row in known)),),
-        (percent(total.retain_mean), percent(total.retain_std)),
-        (percent(total.forget_min), percent(total.forget_mean), percent(total.forget_max)),
-        (score(quality),),
-        (count(len(rows)),),
-    )
-
-
-def _highest(values: Iterable[float | None]) -> str | None:
-    there = present(values)
-    return score(max(there)) if there else None
+def _quality(rows: Sequence[AuditRow]) -> Line:
+    scores = [
+        aus(row.retain_original, row.retain_before, row.forget_before)
+        for row in rows
+        if row.retain_original is not None
+    ]
+    return {
+        **rows[0],
+        **_accuracies([row.retain_before for row in rows], [row.forget_before for row in rows]),
+        "num_forget": len(forget_of(rows[0])),
+        "retain_acc_original": mean(row.retain_original for row in rows),
+        "aus": mean(scores),
+        "models": len(rows),
+    }

@@ -1,12 +1,17 @@
-"""A table as data: what Markdown, LaTeX, CSV and the page are made of."""
+"""A table as data, and its files: Markdown, CSV and LaTeX."""
 
 from __future__ import annotations
 
+import csv
+import io
 import re
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, printable
+from sfra.core.files import write_text
 
 MISSING = "–"
 """Stands for a figure that does not exist or was not measured; CSV leaves the field empty."""
@@ -14,7 +19,14 @@ MISSING = "–"
 Cell = tuple[str | None, ...]
 """The figures of one cell, formatted; None for a missing one."""
 
-Style = Literal["plain", "spread", "triple"]
+
+def words(text: object) -> str | None:
+    """Write text on one line without control characters; None and empty text are missing.
+
+    >>> words("two" + chr(10) + "lines"), words("")
+    ('two lines', None)
+    """
+    return printable(" ".join(str(text).split())) or None if text is not None else None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +42,9 @@ class Column:
     """Headings in CSV, one for each figure of a cell."""
     heading: str
     """Heading for a reader."""
-    style: Style = "plain"
+    write: Callable[[Any], str | None] = words
+    """How a figure is written."""
+    style: Literal["plain", "spread", "triple"] = "plain"
     """How a reader sees the figures of a cell: ``a``, ``a ± b`` or ``(a, b, c)``."""
     numeric: bool = True
     """Set flush right."""
@@ -59,14 +73,14 @@ class Column:
 
     def text(self, cell: Cell) -> str:
         """Write a cell for a reader."""
-        first = cell[0]
         if all(figure is None for figure in cell):
             return MISSING
+        first, *others = (MISSING if figure is None else figure for figure in cell)
         if self.style == "triple":
-            return f"({', '.join(MISSING if figure is None else figure for figure in cell)})"
+            return f"({', '.join((first, *others))})"
         if self.style == "spread" and cell[1] is not None:
-            return f"{MISSING if first is None else first} ± {cell[1]}"
-        return MISSING if first is None else dict(self.words).get(first, first)
+            return f"{first} ± {others[0]}"
+        return dict(self.words).get(first, first)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,9 +88,13 @@ class Display:
     """A table as a reader sees it: plain text, not yet escaped for any format."""
 
     title: str
-    headings: tuple[str, ...]
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
+
+    @property
+    def headings(self) -> tuple[str, ...]:
+        """Headings of the columns."""
+        return tuple(column.heading for column in self.columns)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,9 +111,7 @@ class Table:
 
     def __post_init__(self) -> None:
         if not re.fullmatch(r"[a-z0-9-]+", self.label):
-            raise InputError(
-                "a table's label cannot be so", expected="small letters, digits and hyphens", got=self.label
-            )
+            raise InputError("a table has no such label", expected="small letters, digits and hyphens", got=self.label)
         names = self.names
         if not names or len(set(names)) != len(names):
             raise InputError(f"the table {self.label} needs columns of distinct names", got=list(names))
@@ -119,11 +135,9 @@ class Table:
         texts = [tuple(c.text(cell) for c, cell in zip(self.columns, row, strict=True)) for row in self.rows]
         folded = [i for i, c in enumerate(self.columns) if c.fold and len({row[i] for row in texts}) == 1]
         shown = [i for i in range(len(self.columns)) if i not in folded]
-        named = [self.columns[i].said(texts[0][i]) for i in folded if texts[0][i] != MISSING]
-        named = [part for part in named if part]
+        said = [self.columns[i].said(texts[0][i]) for i in folded if texts[0][i] != MISSING]
         return Display(
-            title=f"{self.title} ({', '.join(named)})" if named else self.title,
-            headings=tuple(self.columns[i].heading for i in shown),
+            title=f"{self.title} ({', '.join(filter(None, said))})" if any(said) else self.title,
             columns=tuple(self.columns[i] for i in shown),
             rows=tuple(tuple(row[i] for i in shown) for row in texts),
         )
@@ -138,3 +152,89 @@ class Table:
             "rows": [list(row) for row in shown.rows],
             "notes": list(self.notes),
         }
+
+
+def make_table(
+    label: str,
+    title: str,
+    columns: tuple[Column, ...],
+    lines: Iterable[Mapping[str, Any]],
+    *,
+    notes: tuple[str, ...] = (),
+    empty: str = "",
+) -> Table:
+    """Write figures as their columns say.
+
+    Args:
+        label: Short name.
+        title: Caption.
+        columns: What to show.
+        lines: Figures by CSV heading; None or nothing for a missing one.
+        notes: What a reader must know.
+        empty: What is said instead of the notes where there are no lines.
+    """
+    rows = tuple(tuple(tuple(c.write(line.get(name)) for name in c.names) for c in columns) for line in lines)
+    said = notes if rows else tuple(filter(None, [empty]))
+    return Table(title=title, label=label, columns=columns, rows=rows, notes=said)
+
+
+def to_csv(table: Table) -> str:
+    """Write all columns of a table, also those that a reader sees in its title.
+
+    >>> one = Table(title="One", label="one", columns=(Column(names=("a",), heading="A"),), rows=((("1",),),))
+    >>> to_csv(one).splitlines()
+    ['a', '1']
+    """
+    buffer = io.StringIO()
+    writer = csv.DictWriter(buffer, table.names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(table.records)
+    return buffer.getvalue()
+
+
+def to_markdown(table: Table) -> str:
+    r"""Write a table as GitHub shows it: title, pipes, notes.
+
+    >>> column = Column(names=("a",), heading="A")
+    >>> two = Table(title="Two", label="two", columns=(column,), rows=((("1",),), ((None,),)))
+    >>> print(to_markdown(two), end="")
+    **Two**
+    <BLANKLINE>
+    | A |
+    |--:|
+    | 1 |
+    | – |
+    """
+
+    def line(cells: tuple[str, ...]) -> str:
+        return f"| {' | '.join(map(escape_markdown, cells))} |"
+
+    shown = table.display()
+    marks = "|".join("--:" if column.numeric else ":--" for column in shown.columns)
+    parts = [
+        f"**{escape_markdown(shown.title)}**",
+        "\n".join([line(shown.headings), f"|{marks}|", *map(line, shown.rows)] if shown.rows else []),
+        "\n".join(f"- {escape_markdown(note)}" for note in table.notes),
+    ]
+    return "\n\n".join(filter(None, parts)) + "\n"
+
+
+def escape_markdown(text: str) -> str:
+    r"""Write text so that Markdown shows it as it is.
+
+    >>> print(escape_markdown("a|b_c"))
+    a\|b\_c
+    """
+    return re.sub(r"([\\`*_\[\]<>|&~$#])", r"\\\1", " ".join(text.split()))
+
+
+def write_tables(tables: Iterable[Table], folder: str | Path) -> list[Path]:
+    """Write ``<label>.md``, ``.csv`` and ``.tex`` of each table, each file whole or not at all; return them."""
+    from sfra.bench.tables.latex import to_latex
+
+    written = []
+    for table in tables:
+        for suffix, render in {".md": to_markdown, ".csv": to_csv, ".tex": to_latex}.items():
+            written.append(Path(folder) / f"{table.label}{suffix}")
+            write_text(written[-1], render(table))
+    return written
