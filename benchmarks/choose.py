@@ -19,7 +19,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from recipes import COLUMNS, block
-from reproduction.simple import joined
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
 from sfra.models import recipes
@@ -60,8 +59,8 @@ def source(rows: Sequence[Row], name: str) -> str:
     """
     tried, forgets = (list(dict.fromkeys(row[key] for row in rows)) for key in ("settings", "forget"))
     candidates = f"{len(tried)} candidate{'s' if len(tried) > 1 else ''}"
-    several = "classes" if len(forgets) > 1 else "class"
-    return f"Best validation AUS of {candidates} for {several} {joined(forgets)} (benchmarks/recipes/{name}.csv)."
+    classes = f"classes {', '.join(forgets[:-1])} and {forgets[-1]}" if len(forgets) > 1 else f"class {forgets[0]}"
+    return f"Best validation AUS of {candidates} for {classes} (benchmarks/recipes/{name}.csv)."
 
 
 def rewrite(text: str, method: str, settings: Mapping[str, object], told: str) -> str:

@@ -27,9 +27,9 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from reproduction.build import make_document, make_everything
 from reproduction.heads import take_heads
 from reproduction.keep import keep
+from reproduction.report import make_documents, make_report
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress
@@ -79,20 +79,13 @@ def share_gpu() -> None:
         del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
 
 
-def tell(started: float) -> object:
+def tell(progress: Progress) -> None:
     """Print a line for each cell that ends."""
-
-    def line(progress: Progress) -> None:
-        if progress.event in ("written", "failed", "again"):
-            spent = time.monotonic() - started
-            note = f": {progress.message}" if progress.event != "written" else ""
-            counts = f"{progress.done} done, {progress.left} left, {progress.failed} failed"
-            print(
-                f"{spent:6.0f} s  {counts}  {progress.event} {progress.cell.label if progress.cell else ''}{note}",
-                flush=True,
-            )
-
-    return line
+    if progress.event in ("written", "failed", "again"):
+        note = f": {progress.message}" if progress.event != "written" else ""
+        counts = f"{progress.done} done, {progress.left} left, {progress.failed} failed"
+        label = progress.cell.label if progress.cell else ""
+        print(f"{time.strftime('%H:%M:%S')}  {counts}  {progress.event} {label}{note}", flush=True)
 
 
 def compute(asked: argparse.Namespace) -> int:
@@ -111,7 +104,7 @@ def compute(asked: argparse.Namespace) -> int:
         workers=asked.workers,
         devices=tuple(asked.device.split(",")),
         in_turn=True,
-        progress=tell(time.monotonic()),  # type: ignore[arg-type]
+        progress=tell,
     )
     print(summary)
     return 0 if summary.complete else 1
@@ -131,10 +124,10 @@ def keep_rows(asked: argparse.Namespace) -> int:
 
 
 def report(asked: argparse.Namespace) -> int:
-    """Make tables, figures, pages and the comparison from the committed data, and the document's numbers anew."""
+    """Make the tables and figures of the documents and, unless only these are asked for, everything else."""
+    make_documents()
     if not asked.document:
-        make_everything(asked.out)
-    make_document()
+        make_report(asked.out)
     return 0
 
 

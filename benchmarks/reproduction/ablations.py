@@ -1,17 +1,28 @@
-"""Audits with one setting varied, ours and the paper's, by level of what is varied, method and forget class."""
+"""Tables of audits with one setting varied, ours and the paper's."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
-from reproduction.agreement import averages, spearman
-from reproduction.simple import score
-from reproduction.stored import METHOD_LIST, METHOD_OF, PUBLISHED, VERDICT, Kept, Row, arrange, paper_rows
-from sfra.bench.tables.names import BACKBONES
+import polars as pl
 
-Levels = Mapping[str, Mapping[str, Mapping[str, float]]]
+from reproduction.rows import (
+    METHOD_LIST,
+    PUBLISHED,
+    VERDICT,
+    ByClass,
+    Group,
+    Reading,
+    arrange,
+    averages,
+    paper_rows,
+)
+from reproduction.tables import METHOD_ROWS, Cells, Text, score, table
+from sfra.bench.tables import Table
+
+Levels = Mapping[str, ByClass]
 """A value by level of what is varied, method and forget class."""
 
 
@@ -22,160 +33,215 @@ class Factor:
     audit: str
     """Name of the ablation in the rows."""
     names: Mapping[str, str]
-    """Heading by level, in the order of the columns; the first level is the main audits'."""
+    """Heading by level, in the order of the columns."""
+    main: str
+    """Level of the main audits."""
     variant: str = "released"
     """Forget row of the ablation's audits."""
-    main_level: str | None = None
-    """Level of the main audits, where it is not the first."""
-
-    @property
-    def main(self) -> str:
-        """Level of the main audits."""
-        return self.main_level or next(iter(self.names))
 
 
-PROPOSALS = Factor(audit="proposals", names={"gaussian": "Gaussian", "uniform": "uniform", "laplace": "Laplace"})
-SCORES = Factor(audit="scores", names={"softmax": "softmax", "entropy": "entropy", "energy": "energy"})
-ROWS = Factor(audit="missing row", names={"False": "released row", "True": "random row"}, variant="restored-row")
+PROPOSALS = Factor(
+    audit="proposals", main="gaussian", names={"gaussian": "Gaussian", "uniform": "uniform", "laplace": "Laplace"}
+)
+SCORES = Factor(audit="scores", main="softmax", names={"softmax": "softmax", "entropy": "entropy", "energy": "energy"})
+ROWS = Factor(
+    audit="missing row",
+    main="False",
+    names={"False": "released row", "True": "random row"},
+    variant="restored-row",
+)
 SUPPORT = Factor(
-    audit="support", names={"gaussian": "signed", "relu-gaussian": "ReLU", "abs-gaussian": "absolute value"}
+    audit="support",
+    main="gaussian",
+    names={"gaussian": "signed", "relu-gaussian": "ReLU", "abs-gaussian": "absolute value"},
 )
 SIZES = {
-    "M": Factor(audit="M", names={str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}, main_level="500"),
+    "M": Factor(audit="M", main="500", names={str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
     "N": Factor(
         audit="N",
+        main="500000",
         names={str(n): f"{n:,}" for n in (50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)},
-        main_level="500000",
     ),
 }
+FACTORS = {"Proposal": PROPOSALS, "Score": SCORES, "Forget row": ROWS, "Support": SUPPORT, **SIZES}
 
 
-def level_rows(kept: Kept, factor: Factor, reading: tuple[str, str]) -> dict[str, Sequence[Row]]:
-    """Sort the audits of an ablation, and the main ones, by level; levels without audits are left out."""
-    wanted = (f"{kept.group}-ablations", factor.audit, factor.variant, *reading)
-    names = ("protocol", "audit", "variant", "scale", "rule")
-    found: dict[str, list[Row]] = {}
-    for row in kept.audits:
-        if tuple(row[name] for name in names) == wanted:
-            found.setdefault(str(row["varied"]).partition("=")[2], []).append(row)
-    found[factor.main] = kept.main(*reading)
-    return {level: found[level] for level in factor.names if level in found}
+def level_rows(group: Group, factor: Factor, reading: Reading) -> dict[str, pl.DataFrame]:
+    """Sort the audits of an ablation, and the main ones, by level."""
+    rows = group.audits(reading, ending="-ablations", audit=factor.audit, variant=factor.variant)
+    rows = rows.with_columns(level=pl.col("varied").str.split("=").list.get(1, null_on_oob=True))
+    found = {level: rows.filter(level=level) for level in factor.names} | {factor.main: group.audits(reading)}
+    return {level: found[level] for level in factor.names if len(found[level])}
 
 
-def levels(kept: Kept, factor: Factor, reading: tuple[str, str], value: str = "rs") -> Levels:
-    """Arrange a value of an ablation and of the main audits, level by level; levels without audits are left out."""
-    return {level: arrange(rows, value) for level, rows in level_rows(kept, factor, reading).items()}
+def levels(group: Group, factor: Factor, reading: Reading, value: str = "rs") -> Levels:
+    """Arrange a value of an ablation and of the main audits, level by level."""
+    return {level: arrange(rows, value) for level, rows in level_rows(group, factor, reading).items()}
 
 
 def shared(found: Levels, factor: Factor, paper: Levels | None = None) -> dict[str, list[str]]:
-    """List the forget classes of each method that all its levels have, and the paper's where it has the method.
-
-    Methods that were audited at the main level alone are left out, and so are those without a common class.
-    """
+    """List the forget classes of each method that all its levels have, and the paper's where it has the method."""
     classes = {}
     for method in METHOD_LIST:
         mine = [level for level in found if found[level].get(method)]
         theirs = [some[method] for level, some in (paper or {}).items() if level in mine and method in some]
         if factor.main in mine and len(mine) > 1:
-            sets = [set(one) for one in (*(found[level][method] for level in mine), *theirs)]
-            classes[method] = sorted(set.intersection(*sets))
+            classes[method] = sorted(set.intersection(*map(set, (*(found[one][method] for one in mine), *theirs))))
     return {method: some for method, some in classes.items() if some}
 
 
-def level_averages(found: Levels, classes: Mapping[str, Sequence[str]]) -> dict[str, dict[str, float]]:
-    """Average a value over the given classes, by level and method."""
-    return {level: averages(some, classes) for level, some in found.items()}
+def paper_levels(name: str, level: str, value: str = "rs") -> Levels:
+    """Read a table of the paper by level; one without forget classes is of class 7."""
+    rows = paper_rows(name)
+    rows = rows if "forget" in rows.columns else rows.with_columns(forget=pl.lit("7"))
+    rows = rows if "method" in rows.columns else rows.with_columns(method=pl.lit("bad-teacher"))
+    return {str(key): arrange(some, value) for (key,), some in rows.group_by(level, maintain_order=True)}
 
 
-def order(found: Mapping[str, Mapping[str, float]], one: str, other: str) -> float | None:
-    """Correlate the ranks of the methods between two levels; None for fewer than three of them."""
-    a, b = found.get(one, {}), found.get(other, {})
-    both = [method for method in a if method in b]
-    return spearman([a[method] for method in both], [b[method] for method in both])
+def _renamed(found: Levels, names: Mapping[str, str]) -> Levels:
+    return {ours: found[theirs] for ours, theirs in names.items()}
+
+
+def _cells(found: Levels, spread: Levels | None, classes: dict[str, list[str]]) -> dict[str, dict[str, Text]]:
+    cells: dict[str, dict[str, Text]] = {}
+    for level, values in found.items():
+        deviation = averages(spread.get(level, {}), classes) if spread else {}
+        cells[level] = {
+            m: f"{score(value)}{f' ± {score(deviation[m])}' if m in deviation else ''}"
+            for m, value in averages(values, classes).items()
+        }
+    return cells
+
+
+def _beside(
+    group: Group,
+    factor: Factor,
+    label: str,
+    title: str,
+    note: str,
+    paper: Levels,
+    spreads: tuple[Levels, Levels] | None = None,
+) -> Table:
+    found = levels(group, factor, PUBLISHED)
+    classes = shared(found, factor, paper)
+    ours, theirs = _cells(found, spreads and spreads[0], classes), _cells(paper, spreads and spreads[1], classes)
+    verdict = _cells(levels(group, factor, VERDICT), None, classes)
+    columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in classes.items()})]
+    for level, text in factor.names.items():
+        columns += [(level, text, ours.get(level, {})), (f"{level}_paper", "Paper", theirs.get(level, {}))]
+    columns += [
+        (f"{level}_canonical", f"{text}, canonical, source-free", verdict.get(level, {}))
+        for level, text in factor.names.items()
+    ]
+    reading = "Native scale, worst-case, unless said otherwise; ours and the paper's over the same classes."
+    return table(label, title, {m: METHOD_ROWS[m] for m in classes}, columns, (reading, note))
+
+
+def proposals(group: Group) -> Table:
+    """Show RS by the distribution that probes are drawn from."""
+    note = "Gaussian: the main audits, of three seeds; the others have one."
+    paper = paper_levels("distribution_ablation", "distribution")
+    return _beside(group, PROPOSALS, "proposals-beside-paper", "Mean RS by proposal", note, paper)
+
+
+def scores(group: Group) -> Table:
+    """Show RS by the score that ranks candidates, with its deviation over seeds."""
+    note = "±: standard deviation over the three seeds of an audit, averaged over classes. Softmax: the main audits."
+    paper, spread = (paper_levels("uncertainty_ablation", "score", value) for value in ("rs_mean", "rs_std"))
+    spreads = levels(group, SCORES, PUBLISHED, "rs_std"), spread
+    return _beside(group, SCORES, "scores-beside-paper", "Mean RS by score", note, paper, spreads)
+
+
+def missing_row(group: Group) -> Table:
+    """Show RS with the forget row as released, and with a random one in its place."""
+    note = (
+        "Forget class 7. The paper counts what comes back from a forget accuracy of 0, we from that of the restored "
+        "head. Of the released row its main table prints other values; here are those of its table on the missing row."
+    )
+    paper = _renamed(paper_levels("missing_row", "row"), {"False": "unlearned", "True": "random"})
+    return _beside(group, ROWS, "missing-row-beside-paper", "RS without the forget row", note, paper)
+
+
+def support(group: Group) -> Table:
+    """Show RS by the support of the Gaussian."""
+    note = "Forget class 7; the paper's table is of Bad Teacher alone."
+    names = {"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"}
+    paper = _renamed(paper_levels("gaussian_support", "proposal"), names)
+    return _beside(group, SUPPORT, "support-beside-paper", "RS by support of the proposal", note, paper)
+
+
+def sizes(group: Group, size: str, reading: Reading) -> Table:
+    """Show RS by the number of probes (``M``) or of candidates (``N``) per class."""
+    factor = SIZES[size]
+    found = levels(group, factor, reading)
+    classes = shared(found, factor)
+    cells = _cells(found, None, classes)
+    columns = [(f"{size.lower()}_{one}", f"{size} = {text}", cells.get(one, {})) for one, text in factor.names.items()]
+    forget = sorted({c for some in classes.values() for c in some})
+    notes = (f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}.",)
+    title, rows = f"RS by {size} ({', '.join(reading)})", {m: METHOD_ROWS[m] for m in classes}
+    return table(f"sensitivity-{size.lower()}-{reading[0]}", title, rows, columns, notes)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Compared:
-    """Means by level and method, of the methods that were audited at every level that has any audits."""
+class Control:
+    """The masked original at one level, over the classes that all levels have."""
 
-    factor: Factor
-    ours: Mapping[str, Mapping[str, float]]
-    """Native scale, worst-case."""
-    verdict: Mapping[str, Mapping[str, float]]
-    """Canonical scale, source-free."""
-    paper: Mapping[str, Mapping[str, float]]
-    classes: Mapping[str, Sequence[str]]
-    """Forget classes behind each mean."""
-    lost: Sequence[str] = ()
-    """Methods of which a level cannot be computed."""
-
-    def mean(self, side: Mapping[str, Mapping[str, float]], level: str) -> float | None:
-        """Average a level over methods."""
-        return fmean(side[level].values()) if side.get(level) else None
-
-    def told(self, side: Mapping[str, Mapping[str, float]]) -> str:
-        """Write the mean of every level."""
-        values = {name: self.mean(side, level) for level, name in self.factor.names.items()}
-        return ", ".join(f"{name} {score(value)}" for name, value in values.items() if value is not None)
-
-    @property
-    def others(self) -> list[str]:
-        """Levels beside the main one."""
-        return [level for level in self.ours if level != self.factor.main]
+    factor: str
+    level: str
+    classes: list[str]
+    published: float
+    """Mean RS, native scale, worst-case."""
+    verdict: float
+    """Mean RS, canonical scale, source-free."""
+    reference: float | None
+    """The same of retrained models."""
+    recovered: int
+    """Classes with the verdict recovered."""
 
 
-def compare(kept: Kept, factor: Factor, paper: Levels) -> Compared | None:
-    """Average an ablation over the classes of all its levels; None where no method has more than its main audits."""
-    found = levels(kept, factor, PUBLISHED)
-    classes = shared(found, factor, paper)
-    means = level_averages(found, classes)
-    used = [level for level in means if means[level]]
-    whole = {m: some for m, some in classes.items() if all(m in means[level] for level in used)}
-    if not whole:
-        return None
-    ours, verdict, theirs = (level_averages(side, whole) for side in (found, levels(kept, factor, VERDICT), paper))
-    of = (f"{kept.group}-ablations", factor.audit)
-    lost = {row["method"] for row in kept.failures if (row["protocol"], row["audit"]) == of} - set(whole)
-    return Compared(
-        factor=factor,
-        ours={level: ours[level] for level in used},
-        verdict=verdict,
-        paper=theirs,
-        classes=whole,
-        lost=[method for method in METHOD_LIST if method in lost],
-    )
+def controls(group: Group) -> list[Control]:
+    """Read the control at every level of everything that was varied for it."""
+    made = []
+    for name, factor in FACTORS.items():
+        published, verdict = (level_rows(group, factor, reading) for reading in (PUBLISHED, VERDICT))
+        masked = {level: arrange(rows, "rs").get("masked", {}) for level, rows in verdict.items()}
+        used = [level for level, some in masked.items() if some]
+        classes = sorted(set.intersection(*(set(masked[level]) for level in used))) if len(used) > 1 else []
+        for level in used if classes else ():
+            native, here = (arrange(side[level], "rs") for side in (published, verdict))
+            retrained = [here.get("retrained", {}).get(c) for c in classes]
+            back = verdict[level].filter(method="masked", verdict="recovered")["forget"].unique()
+            made.append(
+                Control(
+                    factor=name,
+                    level=level,
+                    classes=classes,
+                    published=fmean(native["masked"][c] for c in classes),
+                    verdict=fmean(here["masked"][c] for c in classes),
+                    reference=None if None in retrained else fmean(one for one in retrained if one is not None),
+                    recovered=sum(c in classes for c in back),
+                )
+            )
+    return made
 
 
-def paper_proposals() -> Levels:
-    """Read the paper's RS by proposal."""
-    return _by_level("distribution_ablation", "distribution", "rs")
+def masked(group: Group) -> Table:
+    """Show the control at every level of everything that is varied."""
+    found = {f"{one.factor} {one.level}": one for one in controls(group)}
 
+    def name(one: Control) -> str:
+        factor = FACTORS[one.factor]
+        return factor.names[one.level] + (" (main)" if one.level == factor.main else "")
 
-def paper_scores_ablation(value: str = "rs_mean") -> Levels:
-    """Read the paper's RS by score, or its deviation over seeds."""
-    return _by_level("uncertainty_ablation", "score", value)
-
-
-def paper_missing_row() -> Levels:
-    """Read the paper's RS with the forget row as released and drawn anew; all of it is of class 7."""
-    found = _by_level("missing_row", "row", "rs")
-    return {"False": found["unlearned"], "True": found["random"]}
-
-
-def paper_support() -> Levels:
-    """Read the paper's RS by support of the Gaussian; its table is of Bad Teacher and class 7."""
-    rows = {row["proposal"]: row["rs"] for row in paper_rows("gaussian_support")}
-    names = {"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"}
-    return {level: {"bad-teacher": {"7": rows[name]}} for level, name in names.items()}
-
-
-def _by_level(table: str, level: str, value: str) -> dict[str, dict[str, dict[str, float]]]:
-    """Read a table of the paper by level, method and forget class; one without classes is of class 7."""
-    rows = [
-        row | {"method": METHOD_OF[row["method"]], "forget": str(row.get("forget", "7"))}
-        for row in paper_rows(table)
-        if row.get("backbone", BACKBONES["resnet18-small"]) == BACKBONES["resnet18-small"]
-        and row.get("forget") != "avg"
+    columns: list[Cells] = [
+        ("level", "Level", {key: name(one) for key, one in found.items()}),
+        ("classes", "Classes", {key: str(len(one.classes)) for key, one in found.items()}),
+        ("native", "Masked, native, worst-case", {key: score(one.published) for key, one in found.items()}),
+        ("masked", "Masked", {key: score(one.verdict) for key, one in found.items()}),
+        ("retrained", "Retrained", {key: score(one.reference) for key, one in found.items()}),
+        ("recovered", "Recovered", {key: f"{one.recovered} of {len(one.classes)}" for key, one in found.items()}),
     ]
-    names = dict.fromkeys(row[level] for row in rows)
-    return {name: arrange([row for row in rows if row[level] == name], value) for name in names}
+    notes = ("RS at canonical scale, source-free, unless said otherwise. Recovered: verdicts of masked originals.",)
+    title, rows = "The masked original with one setting varied", {key: one.factor for key, one in found.items()}
+    return table("masked-ablations", title, rows, columns, notes, ("varied", "Varied"))

@@ -1,25 +1,55 @@
-"""Take the heads of a grid's models home: kilobytes each, where the models weigh megabytes."""
+"""The heads of a group's models: kilobytes each, where the models weigh megabytes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+import tarfile
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
-from reproduction.groups import PARTS, groups_of, own_goals
-from sfra.bench.engine.cell import Cell, reachable
+from sfra.bench.engine.cell import reachable
 from sfra.bench.engine.packing import write_archive
 from sfra.bench.engine.store import Store
-from sfra.bench.plan import Goal
+from sfra.bench.plan import Goal, plan
+from sfra.bench.protocol import load_protocol
+from sfra.bench.tables.names import METHODS
 from sfra.core.errors import InputError
+from sfra.core.files import write_atomically
+
+SAME_MODELS = ("", "-multi", "-ablations")
+"""Endings of protocols whose audits are of the same models, and are shown as one."""
+
+LARGEST = 6 * 2**20
+"""Bytes that the committed heads of a group may weigh."""
+
+
+def protocol_groups(protocols: Sequence[str]) -> dict[str, list[str]]:
+    """Group protocols of the same data set and backbone under the one with the shortest name."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for name in protocols:
+        protocol = load_protocol(name)
+        found.setdefault((protocol.dataset, protocol.backbone), []).append(name)
+    return {min(names, key=len): names for names in found.values()}
+
+
+def own_goals(protocols: Sequence[str]) -> Iterator[tuple[str, list[Goal]]]:
+    """List the goals of each protocol that no earlier one has."""
+    seen: set[str] = set()
+    for name in protocols:
+        goals = [goal for goal in plan(load_protocol(name)) if goal.cell.key not in seen]
+        seen |= {goal.cell.key for goal in goals}
+        yield name, goals
 
 
 def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     """Write ``heads/METHOD-FORGET.safetensors`` of every audited model, and what is known of how each was made.
 
+    Models of a protocol with models of its own have the end of its name before theirs: ``steps-delete-0``.
+
     Args:
-        protocols: Those of one group, the one that the others are named after among them.
+        protocols: Those of one group.
         store: Where the models are.
         out: ``.tar.gz`` to write.
 
@@ -29,40 +59,56 @@ def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     Raises:
         InputError: The protocols are of several groups.
     """
-    groups = groups_of(protocols)
+    groups = protocol_groups(protocols)
     if len(groups) != 1:
         raise InputError("the heads of one group go into one file", expected="one group", got=", ".join(groups))
-    (group,) = groups
-    own = dict(own_goals(groups[group]))
-    goals = [goal for some in own.values() for goal in some]
-    audited = audited_models(group, own)
-    heads = {name: store.folder(cell) / "head.safetensors" for name, cell in audited.items() if store.is_done(cell)}
-    made = [cell for cell in reachable(goal.cell for goal in goals).values() if cell.kind in ("train", "unlearn")]
-    known = [record for cell in made if (record := store.record(cell)) is not None]
-    facts = [asdict(record) for record in sorted(known, key=lambda record: record.key)]
-    members = {f"heads/{name}.safetensors": path.read_bytes() for name, path in sorted(heads.items())}
-    write_archive(out, members | {"heads/facts.json": json.dumps(facts, sort_keys=True).encode()})
+    ((group, members),) = groups.items()
+    goals, heads = dict(own_goals(members)), {}
+    for protocol, some in goals.items():
+        ending = protocol.removeprefix(group)
+        start = "" if ending in SAME_MODELS else f"{ending.removeprefix('-')}-"
+        for goal in some:
+            if goal.what == "audit" and goal.identity["audit"] == "main" and store.is_done(goal.cell.needs["test"]):
+                name = f"{start}{goal.identity['method']}-{goal.identity['forget']}"
+                heads[name] = store.folder(goal.cell.needs["test"]) / "head.safetensors"
+    cells = reachable(goal.cell for some in goals.values() for goal in some).values()
+    made = [record for cell in cells if cell.kind in ("train", "unlearn") and (record := store.record(cell))]
+    facts = [asdict(record) for record in sorted(made, key=lambda record: record.key)]
+    members_ = {f"heads/{name}.safetensors": path.read_bytes() for name, path in sorted(heads.items())}
+    write_archive(out, members_ | {"heads/facts.json": json.dumps(facts, sort_keys=True).encode()})
     return len(heads)
 
 
-def audited_models(group: str, goals: Mapping[str, Sequence[Goal]]) -> dict[str, Cell]:
-    """Name the test features of each audited model, as ``delete-0``: their cell holds its head.
+def write_heads(files: Sequence[Path], target: Path) -> None:
+    """Put the heads of archives into one file, ``NAME.weight`` and ``NAME.bias`` each, as many as may be kept.
 
-    Models of a protocol that stands alone in its group, such as one of other rates, have the end of its name before
-    theirs: ``steps-delete-0``.
-
-    Args:
-        group: The protocol that the others are named after.
-        goals: Those of each protocol.
+    Where all are too many, those of originals and retrained models go before those of the group's other models, and
+    these before those of further protocols. A masked head is the original's with zeros and -15 in the place of the
+    forget row and bias, and is never kept. Of heads of the same name, those of the first archive stay.
     """
-    return {
-        f"{_place(protocol, group)}{goal.identity['method']}-{goal.identity['forget']}": goal.cell.needs["test"]
-        for protocol, some in goals.items()
-        for goal in some
-        if goal.what == "audit" and goal.identity["audit"] == "main"
-    }
+    from safetensors.torch import load, save
+
+    heads: dict[str, dict[str, Any]] = {}
+    for file in files:
+        with tarfile.open(file) as archive:
+            for member in archive:
+                name = Path(member.name).stem
+                stream = archive.extractfile(member) if member.name.endswith(".safetensors") else None
+                if stream is not None and "heads/" in member.name and not name.startswith("masked"):
+                    heads.setdefault(name, load(stream.read()))
+    kept, total = dict[str, Any](), 0
+    for turn in range(3):
+        mine = {name: head for name, head in heads.items() if _turn(name) == turn}
+        total += sum(part.nbytes for head in mine.values() for part in head.values())
+        if total > LARGEST:
+            print(f"heads: {len(heads) - len(kept) // 2} of {len(heads)} left out", flush=True)
+            break
+        kept |= {f"{name}.{part}": value.contiguous() for name, head in mine.items() for part, value in head.items()}
+    if kept:
+        write_atomically(target, save(dict(sorted(kept.items()))))
 
 
-def _place(protocol: str, group: str) -> str:
-    ending = protocol.removeprefix(group)
-    return "" if ending in PARTS else f"{ending.removeprefix('-')}-"
+def _turn(name: str) -> int:
+    """Say which heads are kept first: references, the group's own models, those of further protocols."""
+    method = name.rpartition("-")[0] or name
+    return 0 if method in ("original", "retrained") else 1 if method in METHODS else 2

@@ -1,8 +1,7 @@
-"""From a store to what is committed: rows as CSV, a slim archive for pages and figures, the heads of all models.
+"""From a store to what is committed: rows as CSV, a slim archive for pages and figures, the heads of the models.
 
 The models weigh gigabytes and stay behind. What is known of them (seconds, epoch, validation accuracies) comes from
-the store or, where they were left on another machine, from archives that ``pack`` wrote or that hold
-``heads/facts.json`` and ``heads/NAME.safetensors``.
+the store or, where they were left on another machine, from archives that ``pack`` or ``take_heads`` wrote.
 """
 
 from __future__ import annotations
@@ -10,20 +9,16 @@ from __future__ import annotations
 import csv
 import io
 import json
+import shutil
 import tarfile
 import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import fields
+from dataclasses import asdict, fields, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
-from reproduction.failed import failed_rows
-from reproduction.groups import groups_of, models_of, own_goals
-from reproduction.keep_heads import megabytes
-from reproduction.keep_heads import write_heads as write_heads
-from reproduction.remade import remade_rows
-from reproduction.selection import selection_rows
-from reproduction.slim import slim_store
+from reproduction.heads import own_goals, protocol_groups, write_heads
 from sfra.bench.engine.cell import reachable
 from sfra.bench.engine.packing import FACTS, pack
 from sfra.bench.engine.store import Record, Store
@@ -53,35 +48,56 @@ COLUMNS: dict[str, tuple[str, ...]] = {
     "confusion": (*IDENTITY, "label", "samples", "own", "other"),
     "coverage": ("what", "done", "goals", "seconds"),
     "failures": (*IDENTITY, "what", "audit", "varied", "failed", "reason"),
-    "remade": (*IDENTITY, "makings", "history", "head"),
 }
-"""What each CSV holds, after the protocol."""
+"""What each CSV file holds, after the protocol."""
+
+OF_ITSELF = ("raised", "not-finite", "not-json")
+"""Reasons of failures that lie in the computation; memory, time limits and crashes are the machine's."""
+
+DIGITS = {"retain": 5, "forget": 5, "rs": 4}
+"""Decimals of a kept trajectory."""
+DROPPED = ("relearned_head.safetensors", "features.safetensors", "head.safetensors")
+"""Files that no page and no figure shows."""
+
+FLOOR = 0.9
+"""Share of the released retain accuracy that an epoch must keep, as in the rule ``worst-case``."""
+EARLY = 100
+"""An epoch on the way: the length of an audit with default settings."""
 
 
 def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path]) -> None:
     """Write ``GROUP/*.csv``, ``GROUP.tar.xz`` and ``GROUP/heads.safetensors`` for every group with results."""
     known = {file: list(known_records(file)) for file in models}
-    for group, members in groups_of(protocols).items():
+    for group, members in protocol_groups(protocols).items():
         goals = dict(own_goals(members))
         everything = [goal for some in goals.values() for goal in some]
         if not any(store.is_done(goal.cell) for goal in everything):
             continue
         cells = reachable(goal.cell for goal in everything)
-        mine = {file: [r for r in records if r.key in cells] for file, records in known.items()}
-        stored = [r for r in store.records() if r.key in cells]
-        records = list({r.key: r for some in (*mine.values(), stored) for r in some}.values())
-        made = list({r.key: r for r in records if r.kind in ("train", "unlearn")}.values())
+        mine = {file: [one for one in some if one.key in cells] for file, some in known.items()}
+        stored = [one for one in store.records() if one.key in cells]
+        records = list({one.key: one for some in (*mine.values(), stored) for one in some}.values())
+        made = [one for one in records if one.kind in ("train", "unlearn")]
         found = rows_of(goals, store, made)
-        found["coverage"] += [{"protocol": group, **row} for row in busy_rows(records)]
-        found["remade"] += remade_rows(group, goals, mine, stored)
+        found["coverage"] += [{"protocol": group, **row} for row in _busy_rows(records)]
         for name, rows in found.items():
             write_atomically(out / group / f"{name}.csv", to_csv(rows, ("protocol", *COLUMNS[name])).encode())
         with tempfile.TemporaryDirectory() as scratch:
-            slim = slim_store(everything, store, sorted(made, key=lambda r: r.key), Path(scratch) / "store")
+            slim = slim_store(everything, store, sorted(made, key=lambda one: one.key), Path(scratch) / "store")
             pack([goal.cell for goal in everything], slim, out / f"{group}.tar.xz")
-        size = (out / f"{group}.tar.xz").stat().st_size
-        print(f"{group}: {len(records)} cells, archive of {megabytes(size)}", flush=True)
+        print(f"{group}: {len(records)} cells", flush=True)
         write_heads([file for file in models if mine[file]], out / group / "heads.safetensors")
+
+
+def known_records(file: Path) -> Iterator[Record]:
+    """Read what an archive knows of cells that it does not hold."""
+    with tarfile.open(file) as archive:
+        for member in archive:
+            stream = archive.extractfile(member) if Path(member.name).name in (FACTS, "facts.json") else None
+            if stream is not None:
+                text = stream.read().decode()
+                facts = json.loads(text) if member.name.endswith(".json") else map(json.loads, text.splitlines())
+                yield from (Record(**{one.name: fact[one.name] for one in fields(Record)}) for fact in facts)
 
 
 def rows_of(goals: Mapping[str, Sequence[Goal]], store: Store, models: Sequence[Record]) -> dict[str, list[Row]]:
@@ -121,43 +137,85 @@ def to_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
     return text.getvalue()
 
 
-def known_records(file: Path) -> Iterator[Record]:
-    """Read what an archive knows of cells that it does not hold."""
-    with tarfile.open(file) as archive:
-        for member in archive:
-            stream = archive.extractfile(member) if Path(member.name).name in (FACTS, "facts.json") else None
-            if stream is not None:
-                text = stream.read().decode()
-                facts = json.loads(text) if member.name.endswith(".json") else map(json.loads, text.splitlines())
-                yield from (Record(**{one.name: fact[one.name] for one in fields(Record)}) for fact in facts)
-
-
-def busy_rows(records: Sequence[Record]) -> Iterator[Row]:
-    """Say how many cells each kind of device computed, and for how long it was at it."""
-    for device in sorted({_device(record) for record in records}, reverse=True):
-        mine = [record for record in records if _device(record) == device]
-        yield {"what": f"all on {device}", "done": len(mine), "seconds": busy(mine)}
-
-
-def _device(record: Record) -> str:
-    return record.device.partition(":")[0]
-
-
-def busy(records: Iterable[Record]) -> float:
-    """Count the seconds during which at least one of some cells was being computed.
-
-    Cells ran side by side, and sittings were apart, so neither their sum nor the time from first to last would do.
-    """
-    total, end = 0.0, float("-inf")
-    for start, finish in sorted((record.finished - record.seconds, record.finished) for record in records):
-        total += max(0.0, finish - max(start, end))
-        end = max(end, finish)
-    return round(total, 1)
+def _plain(value: object) -> object:
+    if isinstance(value, float):
+        return f"{value:.5f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))
+    if isinstance(value, list):
+        return " ".join(map(str, value))
+    if isinstance(value, dict):
+        return " ".join(f"{name}={value[name]}" for name in sorted(value))
+    return value
 
 
 def _classes(row: Row) -> Iterator[Row]:
     for label, (name, samples, hits) in enumerate(zip(row["class_names"], row["samples"], row["hits"], strict=True)):
         yield {"seed": row["seed"], "label": label, "name": name, "samples": samples, "hits": hits}
+
+
+def _models(goals: Sequence[Goal], unlisted: dict[str, Record]) -> Iterator[Row]:
+    """List the models of the goals, in their order and each once, as far as something is known of them."""
+    for goal in goals:
+        for need in (goal.cell, *goal.cell.needs.values()):
+            named = need.kind == "features" and (goal.what == "accuracy" or "test" in goal.cell.needs)
+            record = unlisted.pop(need.needs["model"].key, None) if named else None
+            if record is not None:
+                found, quality = record.result, record.result["validation"]
+                yield {
+                    **{name: goal.identity.get(name, "") for name in IDENTITY},
+                    "seconds": round(record.seconds, 1),
+                    "epoch": found.get("epoch"),
+                    "epochs": (found.get("training") or found["settings"]).get("epochs"),
+                    "retain": quality.get("retain", quality.get("accuracy")),
+                    "forget_accuracy": quality.get("forget"),
+                    "aus": quality.get("aus"),
+                    "settings": record.settings.get("training") or record.settings["settings"],
+                }
+
+
+def _of_audits(goals: Sequence[Goal], store: Store, read: Callable[[Row], list[Any]]) -> Iterator[Row]:
+    for goal in goals:
+        if goal.what == "audit" and goal.identity["audit"] == "main" and store.is_done(goal.cell):
+            audit = json.loads((store.folder(goal.cell) / "audit.json").read_text(encoding="utf-8"))
+            for row in read(audit):
+                yield {**{name: goal.identity[name] for name in IDENTITY}, **row}
+
+
+def selection_rows(audit: Row) -> list[Row]:
+    """Split what choosing an epoch on the test data adds, at native and canonical scale, over the seeds of an audit.
+
+    ``last`` is the mean RS of the last epochs, ``best`` that of the best epochs. ``transferred`` applies the best
+    epoch of each seed to every other seed: ``transferred - last`` is a better epoch that all seeds share, ``best -
+    transferred`` is what choosing took from the noise of the single seed.
+    """
+    found: list[Row] = []
+    for scale in ("native", "canonical"):
+        wanted = ("model", scale, "released")
+        runs = [run for run in audit["trajectory"] if (run["subject"], run["scale"], run["variant"]) == wanted]
+        runs = [run for run in runs if run["rs"] is not None]
+        best = [best_epoch(run["retain"], run["rs"]) for run in runs]
+        moved = [run["rs"][epoch] for i, epoch in enumerate(best) for j, run in enumerate(runs) if i != j]
+        if runs:
+            found.append(
+                {
+                    "scale": scale,
+                    "seeds": len(runs),
+                    "early": fmean(run["rs"][min(EARLY, len(run["rs"]) - 1)] for run in runs),
+                    "last": fmean(run["rs"][-1] for run in runs),
+                    "best": fmean(run["rs"][epoch] for run, epoch in zip(runs, best, strict=True)),
+                    "transferred": fmean(moved) if moved else None,
+                }
+            )
+    return found
+
+
+def best_epoch(retain: Sequence[float], rs: Sequence[float]) -> int:
+    """Return the epoch of highest RS among those that keep the retain accuracy, the earliest of equals.
+
+    >>> best_epoch([0.9, 0.89, 0.5], [0.0, 0.3, 0.9])
+    1
+    """
+    allowed = [epoch for epoch, kept in enumerate(retain) if kept >= FLOOR * retain[0]]
+    return max(allowed, key=lambda epoch: (rs[epoch], -epoch))
 
 
 def confusion_rows(audit: Row) -> list[Row]:
@@ -176,34 +234,6 @@ def confusion_rows(audit: Row) -> list[Row]:
     ]
 
 
-def _of_audits(goals: Sequence[Goal], store: Store, read: Callable[[Row], list[Any]]) -> Iterator[Row]:
-    for goal in goals:
-        if goal.what == "audit" and goal.identity["audit"] == "main" and store.is_done(goal.cell):
-            audit = json.loads((store.folder(goal.cell) / "audit.json").read_text(encoding="utf-8"))
-            for row in read(audit):
-                yield {**{name: goal.identity[name] for name in IDENTITY}, **row}
-
-
-def _models(goals: Sequence[Goal], unlisted: dict[str, Record]) -> Iterator[Row]:
-    """List the models of the goals, in their order and each once, as far as something is known of them."""
-    for key, identity in models_of(goals).items():
-        if key in unlisted:
-            yield {**identity, **_facts(unlisted.pop(key))}
-
-
-def _facts(record: Record) -> Row:
-    found, quality = record.result, record.result["validation"]
-    return {
-        "seconds": round(record.seconds, 1),
-        "epoch": found.get("epoch"),
-        "epochs": (found.get("training") or found["settings"]).get("epochs"),
-        "retain": quality.get("retain", quality.get("accuracy")),
-        "forget_accuracy": quality.get("forget"),
-        "aus": quality.get("aus"),
-        "settings": record.settings.get("training") or record.settings["settings"],
-    }
-
-
 def _coverage(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
     """Count what is done, of each kind, and the seconds that it took."""
     for what in dict.fromkeys(goal.what for goal in goals):
@@ -213,11 +243,82 @@ def _coverage(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
         yield {"what": what, "done": len(done), "goals": len(mine), "seconds": seconds}
 
 
-def _plain(value: object) -> object:
-    if isinstance(value, float):
-        return f"{value:.5f}".rstrip("0").rstrip(".") if value % 1 else str(int(value))
-    if isinstance(value, list):
-        return " ".join(map(str, value))
-    if isinstance(value, dict):
-        return " ".join(f"{name}={value[name]}" for name in sorted(value))
-    return value
+def _busy_rows(records: Sequence[Record]) -> Iterator[Row]:
+    """Say how many cells each kind of device computed, and the seconds in which it computed any."""
+    for device in sorted({one.device.partition(":")[0] for one in records}, reverse=True):
+        mine = [one for one in records if one.device.partition(":")[0] == device]
+        yield {"what": f"all on {device}", "done": len(mine), "seconds": busy(mine)}
+
+
+def busy(records: Iterable[Record]) -> float:
+    """Count the seconds in which at least one of some cells was being computed."""
+    total, end = 0.0, float("-inf")
+    for start, finish in sorted((record.finished - record.seconds, record.finished) for record in records):
+        total += max(0.0, finish - max(start, end))
+        end = max(end, finish)
+    return round(total, 1)
+
+
+def failed_rows(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
+    """List the goals that cannot be computed: the kind of the cell that failed, and its reason."""
+    failures = {key: one for key, one in store.failures().items() if one.reason in OF_ITSELF}
+    for goal in goals:
+        cause = next((failures[key] for key in reachable([goal.cell]) if key in failures), None)
+        if cause is not None and not store.is_done(goal.cell):
+            identity = {name: goal.identity.get(name) for name in (*IDENTITY, "audit", "varied")}
+            what, *more = [line.strip() for line in cause.message.strip().splitlines()]
+            got = [line.removeprefix("got:").strip() for line in more if line.startswith("got:")]
+            yield {**identity, "what": goal.what, "failed": cause.kind, "reason": ": ".join([what, *got])}
+
+
+def slim_store(goals: Sequence[Goal], store: Store, models: Iterable[Record], folder: Path) -> Store:
+    """Write the finished goals, and what is known of the models, into a new store."""
+    out = Store(folder)
+    for goal in goals:
+        record = store.record(goal.cell)
+        if record is not None:
+            target = folder / "cells" / record.kind / record.key
+            _copy(store.folder(goal.cell), target, record, curves=goal.identity.get("audit") == "main")
+    for record in models:
+        target = folder / "cells" / record.kind / record.key
+        if not target.exists():
+            _write(target / "result.json", asdict(replace(record, files={})))
+    return out
+
+
+def slim_audit(audit: Row, *, curves: bool = True) -> dict[str, Any]:
+    """Keep the trajectories of the verdict's setting, of model and reference, and the model's own as released.
+
+    Args:
+        audit: The content of an ``audit.json``.
+        curves: Whether to keep any; of ablations only the readings are shown.
+    """
+    main = (audit["scale"], audit["variant"])
+    wanted = {("model", *main), ("reference", *main), ("model", "native", "released")}
+    kept = [run for run in audit["trajectory"] if (run["subject"], run["scale"], run["variant"]) in wanted]
+    slim = [
+        {
+            **run,
+            **{name: run[name] and [round(value, digits) for value in run[name]] for name, digits in DIGITS.items()},
+            "loss": [run["loss"][0], run["loss"][-1]],
+        }
+        for run in kept
+    ]
+    return {**audit, "trajectory": slim if curves else []}
+
+
+def _copy(source: Path, target: Path, record: Record, *, curves: bool) -> None:
+    target.mkdir(parents=True)
+    for name in record.files:
+        if name == "audit.json":
+            audit = json.loads((source / name).read_text(encoding="utf-8"))
+            _write(target / name, slim_audit(audit, curves=curves))
+        elif Path(name).name not in DROPPED:
+            shutil.copyfile(source / name, target / name)
+    sizes = {path.name: path.stat().st_size for path in sorted(target.iterdir())}
+    _write(target / "result.json", asdict(replace(record, files=sizes)))
+
+
+def _write(path: Path, content: object) -> None:
+    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    write_atomically(path, text.encode())

@@ -1,0 +1,79 @@
+"""The figures of a group, from its rows."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from reproduction.ablations import SIZES
+from reproduction.rows import BASE, METHOD_LIST, PUBLISHED, VERDICT, Group, Reading, Side, side_of
+from reproduction.tables import of_methods
+from sfra.attack.scale import KAPPA
+from sfra.bench.tables.names import backbone_name, dataset_name
+from sfra.report.diagnoses import with_main
+from sfra.report.figures_comparison import Sides, comparison_figure
+from sfra.report.figures_heatmap import heatmap_figure
+from sfra.report.figures_scales import sweep_figure
+from sfra.report.figures_sensitivity import sensitivity_figure
+from sfra.report.style import Chart
+
+Rows = list[dict[str, Any]]
+
+
+def group_figures(group: Group, paper: Side) -> dict[str, Chart]:
+    """Draw what there are rows for: RS beside the paper and the first group, of every model, over κ, over M and N."""
+    place, names = f"{dataset_name(group.dataset)}, {backbone_name(group.backbone)}", group.class_names()
+    identity = {"dataset": pl.lit(group.dataset), "backbone": pl.lit(group.backbone)}
+    drawn, theirs = {}, paper.rs[PUBLISHED]
+    if theirs:
+        pairs = [
+            {"method": method, "class": forget, "ours": value, "paper": theirs.get(method, {}).get(forget)}
+            for method, some in group.rs(PUBLISHED).items()
+            for forget, value in some.items()
+            if method in METHOD_LIST
+        ]
+        drawn["comparison"] = comparison_figure(pairs, subtitle=f"{place}. Scale native, rule worst-case.")
+    if group.name != BASE:
+        first = side_of(Group(BASE, group.folder), group)
+        drawn[f"comparison-{first.key}"] = _beside(group, first, PUBLISHED)
+        drawn[f"comparison-{first.key}-canonical"] = _beside(group, first, VERDICT)
+    main = group.rows("audits").filter(audit="main").with_columns(**identity).to_dicts()
+    drawn["heatmap"] = heatmap_figure(main, "rs", scale=VERDICT[0], rule=VERDICT[1], names=names)
+    for swept in (group.swept(), group.swept(ending="-scales")):
+        if swept["kappa"].n_unique() > 1:
+            rows, shown = swept.with_columns(**identity).to_dicts(), None if group.name == BASE else names
+            told = f"{place}. Rule source-free."
+            drawn["sweep"] = sweep_figure(rows, canonical=KAPPA, subtitle=told, names=shown)
+    sized = _sizes(group, identity)
+    if sized:
+        drawn["sensitivity"] = sensitivity_figure(sized, scale=VERDICT[0], rule=VERDICT[1])
+    return drawn
+
+
+def _beside(group: Group, side: Side, reading: Reading) -> Chart:
+    """Draw mean RS of a group against that of another; their classes are not the same."""
+    ours, theirs = of_methods(group.rs(reading)), of_methods(side.rs[reading])
+    here, there = dataset_name(group.dataset), side.name
+    sides = Sides(
+        title=f"Mean RS on {here} beside {there}",
+        told=f"Mean RS on {here} against {there}",
+        ours=f"On {here} it",
+        here=f"RS on {here}",
+        there=f"RS on {there}",
+    )
+    pairs = [{"method": m, "ours": ours[m], "paper": theirs[m]} for m in ours if m in theirs]
+    return comparison_figure(pairs, subtitle=f"Scale {reading[0]}, rule {reading[1]}.", sides=sides)
+
+
+def _sizes(group: Group, identity: dict[str, pl.Expr]) -> Rows:
+    """List the audits that vary M or N, with the main ones of the same models."""
+    main = group.rows("audits").filter(audit="main")
+    varied = group.rows("audits", "-ablations").filter(pl.col("audit").is_in(list(SIZES)))
+    level = pl.col("varied").str.split("=").list.get(1, null_on_oob=True).cast(pl.Int64, strict=False)
+    sizes = {
+        size.lower(): pl.when(pl.col("audit") == size).then(level).otherwise(int(factor.main))
+        for size, factor in SIZES.items()
+    }
+    rows = pl.concat([main, varied]).with_columns(**sizes, **identity).to_dicts()
+    return [dict(row) for row in with_main(rows)] if len(varied) else []

@@ -1,0 +1,144 @@
+"""Tables and figures of every group with rows, and the tables inside the two pages."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+
+from reproduction import ablations, tables, worlds
+from reproduction.figures import group_figures
+from reproduction.heads import SAME_MODELS
+from reproduction.rows import BASE, KEPT, PUBLISHED, ROOT, VERDICT, Group, Side, list_groups, paper_side, side_of
+from sfra.bench.engine.packing import unpack
+from sfra.bench.engine.store import Store
+from sfra.bench.report import make_report as bench_report
+from sfra.bench.tables import Table, to_markdown, write_tables
+from sfra.core.errors import InputError
+from sfra.core.files import write_atomically
+from sfra.report.export import export_bench, save
+from sfra.report.page_bench import bench_page
+
+DOCS = ROOT / "docs"
+PAGES = {"reproduction.md": BASE, "reproduction-cifar100.md": "cifar100-resnet18"}
+"""Pages written by hand, and the group whose tables they include."""
+
+Make = Callable[[Group, Side], Table]
+
+
+def alone(make: Callable[..., Table], *more: object) -> Make:
+    """Turn a table of a group into one that is offered another side."""
+    return lambda group, _: make(group, *more)
+
+
+SIZES = [(size, reading) for size in ("M", "N") for reading in (PUBLISHED, VERDICT)]
+OWN: Mapping[str, list[Make]] = {
+    "models": [alone(tables.models)],
+    "rs": [alone(tables.classes, PUBLISHED), alone(tables.classes, VERDICT)],
+    "audit": [
+        *map(alone, (tables.scales, tables.verdicts, tables.selection, tables.control, tables.reset)),
+        *map(alone, (tables.every_scale, tables.every_scale_means)),
+    ],
+}
+"""Tables of a group alone, by the page that they are on."""
+
+BESIDE_PAPER: Mapping[str, list[Make]] = {
+    "models": [tables.unlearned],
+    "rs": [tables.rs_beside_paper, tables.agreement, tables.left_out, tables.classes_beside_paper],
+    "controls": [tables.controls, tables.alignment, tables.confidence, alone(tables.multi)],
+    "recipes": [worlds.experiments, worlds.experiments_models, worlds.norm],
+    "ablations": [
+        *map(alone, (ablations.proposals, ablations.scores, ablations.missing_row, ablations.support)),
+        *(alone(ablations.sizes, *one) for one in SIZES),
+        alone(ablations.masked),
+    ],
+}
+"""Tables beside the numbers that the paper printed for the same data set."""
+
+BESIDE_GROUP: Mapping[str, list[Make]] = {
+    "models": [tables.unlearned],
+    "rs": [
+        *(lambda group, side, scale=scale: tables.rs_beside(group, side, scale) for scale in ("native", "canonical")),
+        *(tables.delta, tables.agreement),
+    ],
+    "controls": [tables.controls, tables.alignment, tables.confidence],
+}
+"""Tables of a further group beside the first."""
+
+
+def group_tables(group: Group) -> dict[str, list[Table]]:
+    """Make the tables of a group that there are rows for, page by page."""
+    paper = paper_side(group.dataset)
+    sides: list[tuple[Mapping[str, list[Make]], Side]] = [(BESIDE_PAPER, paper)] if paper.rs[PUBLISHED] else []
+    if group.name != BASE:
+        sides.append((BESIDE_GROUP, side_of(Group(BASE, group.folder), group)))
+    found: dict[str, list[Table]] = {}
+    for makers, side in (*sides, (OWN, paper)):
+        for page, some in makers.items():
+            found.setdefault(page, []).extend(made for make in some if (made := make(group, side)).rows)
+    return {page: some for page, some in found.items() if some}
+
+
+def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
+    """Write the tables and figures of every group with rows, and the tables inside the pages written by hand."""
+    for group in list_groups(folder):
+        target = docs / "reproduction" / group.name
+        made = group_tables(group)
+        for page, some in made.items():
+            write_atomically(target / f"{page}.md", table_page(group, page, some).encode())
+        for name, chart in group_figures(group, paper_side(group.dataset)).items():
+            save(chart, target / f"{name}.svg")
+        for page, name in PAGES.items():
+            if name == group.name:
+                path = docs / page
+                write_atomically(path, include(path.read_text(encoding="utf-8"), made).encode())
+
+
+def table_page(group: Group, page: str, some: list[Table]) -> str:
+    """Write tables as a page; a heading for each, to link to."""
+    start = (
+        f"# {group.name}: {page}\n\nMade by `make reproduce-report` from [the rows](../../../reproduction/README.md)."
+    )
+    return "\n\n".join([start, *(f"## {one.label}\n\n{to_markdown(one).strip()}" for one in some)]) + "\n"
+
+
+def include(text: str, made: Mapping[str, list[Table]]) -> str:
+    """Write the tables between ``<!-- table: LABEL -->`` and ``<!-- end -->`` anew; all other text stays."""
+    known = {one.label: one for some in made.values() for one in some}
+
+    def block(found: re.Match[str]) -> str:
+        if found[2] not in known:
+            raise InputError("the page includes an unknown table", expected=", ".join(sorted(known)), got=found[2])
+        return f"{found[1]}\n{to_markdown(known[found[2]]).strip()}\n{found[3]}"
+
+    return re.sub(r"(<!-- table: ([a-z0-9-]+) -->)\n.*?(<!-- end -->)", block, text, flags=re.DOTALL)
+
+
+def make_report(out: Path, folder: Path = KEPT) -> None:
+    """Write the tables of every group as Markdown, CSV and LaTeX and, of those with an archive, figures and pages."""
+    for group in list_groups(folder):
+        write_tables([one for some in group_tables(group).values() for one in some], out / f"comparison-{group.name}")
+        archive = folder / f"{group.name}.tar.xz"
+        if archive.is_file():
+            with tempfile.TemporaryDirectory() as scratch:
+                store = Store(Path(scratch) / "store")
+                print(f"{group.name}: {unpack(archive, store)} results", flush=True)
+                _report_store(group, store, out)
+
+
+def _report_store(group: Group, store: Store, out: Path) -> None:
+    """Write tables of each protocol, and figures and a page of those that audit the same models."""
+    protocols = [str(name) for name in group.all_rows("audits")["protocol"].unique(maintain_order=True)]
+    for name in protocols:
+        bench_report(name, store.root).save(out / name)
+    same = [name for name in protocols if name.removeprefix(group.name) in SAME_MODELS]
+    for names in (same, *([name] for name in protocols if name not in same)):
+        for scale, rule in (VERDICT, PUBLISHED):
+            drawn = export_bench(
+                names, store.root, out / "figures" / names[0] / f"{scale}-{rule}", scale=scale, rule=rule
+            )
+            print(f"{names[0]}: {len(drawn.written)} figures at {scale} scale, rule {rule}", flush=True)
+        page = bench_page(names, store.root, date=datetime.now(UTC).date().isoformat())
+        write_atomically(out / f"{names[0]}.html", page.encode())

@@ -1,0 +1,507 @@
+"""Tables of a group's main audits, models and controls, alone and beside the paper or another group."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from statistics import fmean, stdev
+
+import polars as pl
+
+from reproduction.rows import (
+    CONFIDENCE,
+    METHOD_LIST,
+    PUBLISHED,
+    READINGS,
+    RULES,
+    VERDICT,
+    Agreement,
+    Group,
+    Reading,
+    Side,
+    Values,
+    agree,
+    arrange,
+    means,
+    paper_rows,
+    side_of,
+)
+from sfra.attack.scale import KAPPA
+from sfra.bench.tables import Column, Table
+from sfra.bench.tables.names import METHODS, method_name
+from sfra.report.classes import label_name
+
+Text = str | None
+Cells = tuple[str, str, Mapping[str, Text]]
+"""A column: its name in CSV, its heading, and its text by row."""
+
+METHOD_ROWS = {name: method_name(name) for name in METHOD_LIST}
+WITH_CONTROL = METHOD_ROWS | {"masked": method_name("masked")}
+FIRST = ("method", "Method")
+
+
+def table(
+    label: str,
+    title: str,
+    rows: Mapping[str, str],
+    columns: Sequence[Cells],
+    notes: Sequence[str] = (),
+    first: tuple[str, str] = FIRST,
+) -> Table:
+    """Make a table of columns; ``rows`` names the rows, and a cell that a column lacks is missing."""
+    headings = [Column(names=(first[0],), heading=first[1], numeric=False)]
+    headings += [Column(names=(name,), heading=heading) for name, heading, _ in columns]
+    cells = tuple(((text,), *((values.get(key),) for _, _, values in columns)) for key, text in rows.items() if columns)
+    return Table(title=title, label=label, columns=tuple(headings), rows=cells, notes=tuple(notes))
+
+
+def score(value: float | None, digits: int = 2) -> Text:
+    """Write a score.
+
+    >>> score(0.956), score(None)
+    ('0.96', None)
+    """
+    return None if value is None else f"{value:.{digits}f}".replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 2) -> Text:
+    """Write a difference with its sign, and zero without one.
+
+    >>> signed(0.126), signed(-0.001)
+    ('+0.13', '0.00')
+    """
+    if value is None:
+        return None
+    text = f"{value:+.{digits}f}"
+    return text[1:] if float(text) == 0 else text.replace("-", "−")
+
+
+def percent(value: float | None, digits: int = 1) -> Text:
+    """Write a fraction in percent, without the sign.
+
+    >>> percent(0.0764)
+    '7.6'
+    """
+    return None if value is None else score(100 * value, digits)
+
+
+def shown(values: Values, write: Callable[..., Text] = score, digits: int = 2) -> dict[str, Text]:
+    """Write every value of a column."""
+    return {name: write(value, digits) for name, value in values.items()}
+
+
+def class_rows(group: Group, forget: Sequence[str]) -> dict[str, str]:
+    """Name forget classes."""
+    names = group.class_names()
+    return {c: label_name(int(c), names) for c in sorted(forget, key=int)}
+
+
+def of_methods(values: Mapping[str, Values]) -> dict[str, float]:
+    """Average over forget classes, without the control."""
+    found = means(values)
+    return {name: found[name] for name in METHOD_LIST if name in found}
+
+
+def unlearned(group: Group, side: Side) -> Table:
+    """Show the accuracies of the released models; beside another group the original has a row too."""
+    rows = METHOD_ROWS if side.name == "Paper" else {"original": METHODS["original"]} | METHOD_ROWS
+    columns: list[Cells] = []
+    for one, key, start in ((side_of(group), "", ""), (side, f"{side.key}_", f"{side.name}: ")):
+        kept = {m: list(some.values()) for m, some in one.retain.items() if some}
+        gone = {m: list(some.values()) for m, some in one.forget.items() if some}
+        retain = {
+            m: f"{percent(fmean(some), 2)}{f' ± {percent(stdev(some), 2)}' if len(some) > 1 else ''}"
+            for m, some in kept.items()
+        }
+        forget = {m: ", ".join(percent(f(some)) or "" for f in (min, fmean, max)) for m, some in gone.items()}
+        for what, text, heading in (("retain", retain, "Retain (%)"), ("forget", forget, "Forget (%)")):
+            columns.append((f"{key}{what}", f"{start}{what}" if start else heading, text))
+    notes = ("Test split; retain: mean ± standard deviation over forget classes; forget: min, mean, max.",)
+    return table(f"unlearned-beside-{side.key}", "Accuracies of the unlearned models", rows, columns, notes)
+
+
+def models(group: Group) -> Table:
+    """Show what making a model took, and how it did on the validation split that chose its epoch."""
+    numbers = group.rows("models").group_by("method").agg(pl.mean("epoch", "aus", "seconds"), pl.first("epochs"))
+    found = {row["method"]: row for row in numbers.iter_rows(named=True)}
+    digits = {"epoch": ("Kept epoch", 1), "epochs": ("Epochs", 0), "aus": ("AUS", 3), "seconds": ("Seconds", 0)}
+    columns = [
+        (name, heading, {m: score(row[name] or None, places) for m, row in found.items()})
+        for name, (heading, places) in digits.items()
+    ]
+    notes = ("Means over forget classes; AUS on the validation split; seconds while other cells were computed.",)
+    return table("models", "Making the models", {m: METHODS[m] for m in METHODS if m in found}, columns, notes)
+
+
+def controls(group: Group, side: Side) -> Table:
+    """Show the two audits that see real samples, and SFRA."""
+    ours, name, key = side_of(group), side.name, side.key
+    l2 = arrange(group.rows("pra").filter(variant="l2"), "rs")
+    columns: list[Cells] = [
+        ("sfra", "SFRA", shown(means(ours.rs[PUBLISHED]))),
+        (f"sfra_{key}", name, shown(means(side.rs[PUBLISHED]))),
+        ("pra", "PRA", shown(means(ours.pra))),
+        ("pra_l2", "PRA, l2", shown(means(l2))),
+        (f"pra_{key}", name, shown(means(side.pra))),
+        ("probe", "Linear probe (%)", shown(means(ours.probe), percent, 1)),
+        ("probes", "Classes", {m: str(len(ours.probe.get(m, {}))) for m in METHOD_LIST}),
+        (f"probe_{key}", name, shown(means(side.probe), percent, 1)),
+    ]
+    theirs = "the paper's over all ten classes" if name == "Paper" else f"{name}'s over as many as there are"
+    notes = (
+        "Mean RS (SFRA: native scale, worst-case; PRA: five supports of five real samples); linear probe: mean "
+        "forget accuracy of a fresh linear classifier. Ours are over as many forget classes as there are, "
+        f"linear probes over those counted beside them; {theirs}.",
+    )
+    return table(f"controls-beside-{key}", "Audits with real samples", METHOD_ROWS, columns, notes)
+
+
+def multi(group: Group) -> Table:
+    """Show two classes forgotten at once beside the paper's."""
+    ours, verdict = (group.audits(one, ending="-multi").filter(forget="1+6") for one in (PUBLISHED, VERDICT))
+    paper = paper_rows("summary_multi_class").filter(dataset="CIFAR-10", num_forget=2)
+
+    def column(rows: pl.DataFrame, value: str) -> dict[str, float]:
+        return dict(rows.drop_nulls(value).select("method", value).iter_rows())
+
+    audited, released = paper.filter(variant="sfra"), paper.filter(variant="unlearned")
+    columns = [
+        ("forget", "Forget (%)", shown(column(ours, "forget_before"), percent, 1)),
+        ("paper_forget", "Paper", shown(column(released, "forget_acc"), digits=1)),
+        ("rs", "RS", shown(column(ours, "rs"))),
+        ("paper_rs", "Paper", shown(column(audited, "rs"))),
+        ("delta_rs", "ΔRS", shown(column(ours, "delta_rs"), signed)),
+        ("paper_delta_rs", "Paper", shown(column(audited, "delta_rs"), signed)),
+        ("canonical", "RS, canonical, source-free", shown(column(verdict, "rs"))),
+    ]
+    notes = ("Forget accuracy before relearning; RS and ΔRS at native scale, worst-case.",)
+    rows = WITH_CONTROL if len(ours) else {}
+    return table("multi-beside-paper", "Classes 1 and 6 forgotten at once", rows, columns, notes)
+
+
+def native_kappas(group: Group) -> dict[str, float]:
+    """Compute the scale of the released heads, on average over forget classes."""
+    return {method: KAPPA / gain for method, gain in means(group.diagnosed("gain", "canonical")).items()}
+
+
+def alignment(group: Group, side: Side) -> Table:
+    """Show the alignment of probes with real features, and the scale of the released heads."""
+    ours, name, key = side_of(group), side.name, side.key
+    columns = [
+        ("a_ip", "Inner product", shown(means(ours.inner), signed)),
+        (f"{key}_a_ip", name, shown(means(side.inner), signed)),
+        ("a_cos", "Cosine", shown(means(ours.cosine), signed)),
+        (f"{key}_a_cos", name, shown(means(side.cosine), signed)),
+        ("kappa", "Native κ", shown(native_kappas(group))),
+    ]
+    notes = (
+        "Mean forget probe against mean real feature of the forget class, native scale; native κ: median norm of "
+        "the centred retain rows as released.",
+    )
+    return table(
+        f"alignment-beside-{key}", "Alignment", METHOD_ROWS if ours.inner and side.inner else {}, columns, notes
+    )
+
+
+def confidence(group: Group, side: Side) -> Table:
+    """Show how sure Bad Teacher's head is before relearning."""
+    sides = {"ours": side_of(group, group if side.name == group.name else None), "theirs": side}
+    names = ("ours", "paper") if side.name == "Paper" else tuple(one.name for one in sides.values())
+    rows = dict(zip(sides, names, strict=True)) if all(one.confidence for one in sides.values()) else {}
+    headings = ("correct", "Correct retain"), ("assigned", "Assigned forget"), ("gap", "Gap")
+    columns = [
+        (name, heading, {row: score(one.confidence.get(what), 3) for row, one in sides.items()})
+        for (name, heading), what in zip(headings, CONFIDENCE, strict=True)
+    ]
+    title, first = "Confidence before relearning", ("source", "Bad Teacher")
+    return table(f"confidence-beside-{side.key}", title, rows, columns, first=first)
+
+
+def rs_beside_paper(group: Group, paper: Side) -> Table:
+    """Show the mean RS of every reading beside the paper's one."""
+    ours = {reading: of_methods(group.rs(reading)) for reading in READINGS}
+    theirs = of_methods(paper.rs[PUBLISHED])
+    gaps = {m: value - theirs[m] for m, value in ours[PUBLISHED].items() if m in theirs}
+    columns = [("paper", "Paper", shown(theirs)), ("difference", "Difference", shown(gaps, signed))]
+    columns += [("_".join(one).replace("-", "_"), ", ".join(one), shown(some)) for one, some in ours.items()]
+    notes = (
+        "Mean over the forget classes; the paper's rule is worst-case at native scale, and the difference is to it.",
+    )
+    return table("rs-beside-paper", "Mean RS beside the paper's", METHOD_ROWS, columns, notes)
+
+
+def rs_beside(group: Group, side: Side, scale: str) -> Table:
+    """Show the mean RS at one scale under the three rules, each beside the other's."""
+    ours = {rule: group.rs((scale, rule)) for rule in RULES}
+    columns: list[Cells] = [("classes", "Classes", _counts(ours[RULES[0]]))]
+    for rule in RULES:
+        name = rule.replace("-", "_")
+        columns.append((name, rule, shown(means(ours[rule]))))
+        columns.append((f"{name}_{side.key}", side.name, shown(means(side.rs[scale, rule]))))
+    title = f"Mean RS at {scale} scale beside that of {side.name}"
+    notes = ("Mean over the forget classes, as many as there are.",)
+    return table(f"rs-{scale}-beside-{side.key}", title, WITH_CONTROL, columns, notes)
+
+
+def delta(group: Group, side: Side) -> Table:
+    """Show the mean ΔRS in the reading of the paper and in that of a verdict, each beside the other's."""
+    ours = {reading: group.rs(reading, "delta_rs") for reading in (PUBLISHED, VERDICT)}
+    columns: list[Cells] = [("classes", "Classes", _counts(ours[VERDICT]))]
+    for reading, values in ours.items():
+        name = "_".join(reading).replace("-", "_")
+        columns.append((name, ", ".join(reading), shown(means(values), signed)))
+        columns.append((f"{name}_{side.key}", side.name, shown(means(side.delta[reading]), signed)))
+    notes = ("RS minus that of the retrained model of the same class; mean over the forget classes.",)
+    rows = {key: text for key, text in WITH_CONTROL.items() if key != "retrained"}
+    return table(f"delta-beside-{side.key}", "Mean ΔRS", rows, columns, notes)
+
+
+def _counts(values: Mapping[str, Values]) -> dict[str, Text]:
+    return {method: str(len(some)) for method, some in values.items()}
+
+
+def agreement_columns(found: Mapping[str, Agreement | None]) -> list[Cells]:
+    """Write agreements, one a row."""
+    known = {key: one for key, one in found.items() if one is not None}
+    headings = {
+        "spearman": "Spearman",
+        "pearson": "Pearson",
+        "difference": "Mean |difference|",
+        "bias": "Mean difference",
+    }
+    return [
+        (name, text, {k: (signed if name == "bias" else score)(getattr(one, name)) for k, one in known.items()})
+        for name, text in headings.items()
+    ]
+
+
+def agreement(group: Group, side: Side) -> Table:
+    """Show how far mean RS agrees in every reading and, beside the paper, at every scale."""
+    found = {", ".join(one): agree(of_methods(group.rs(one)), of_methods(side.rs[one])) for one in READINGS}
+    if side.name == "Paper":
+        for (kappa,), rows in group.swept("worst-case").group_by("kappa", maintain_order=True):
+            ours = of_methods(arrange(rows, "rs"))
+            found[f"κ = {kappa:.2f}, worst-case"] = agree(ours, of_methods(side.rs[PUBLISHED]))
+    whose = "the paper's" if side.name == "Paper" else f"that of {side.name}"
+    title = f"Agreement of mean RS with {whose}, over methods"
+    names = {key: key for key in found}
+    label = "agreement" if side.name == "Paper" else f"agreement-beside-{side.key}"
+    return table(label, title, names, agreement_columns(found), first=("reading", "Reading"))
+
+
+def left_out(group: Group, paper: Side) -> Table:
+    """Show what the agreement depends on: without each method, the one that costs most first."""
+    ours, theirs = of_methods(group.rs(PUBLISHED)), of_methods(paper.rs[PUBLISHED])
+
+    def without(names: Sequence[str]) -> Agreement | None:
+        return agree({m: value for m, value in ours.items() if m not in names}, theirs)
+
+    single = {METHOD_ROWS[m]: without([m]) for m in ours}
+    order = sorted(single, key=lambda name: -((single[name] and single[name].spearman) or -1.0))  # type: ignore[union-attr]
+    found = {"nothing": without([])} | {name: single[name] for name in order}
+    title, names = "Agreement without some methods (native scale, worst-case)", {key: key for key in found}
+    return table("left-out", title, names, agreement_columns(found), first=("left_out", "Left out"))
+
+
+def classes_beside_paper(group: Group, paper: Side) -> Table:
+    """Show RS of every model over the paper's."""
+    ours = group.rs(PUBLISHED)
+    rows, lines = {}, {}
+    for method, name in METHOD_ROWS.items():
+        for key, text, values in ((method, name, ours), (f"{method}*", f"{name}, paper", paper.rs[PUBLISHED])):
+            rows[key], lines[key] = text, values.get(method, {})
+    title = "RS of every model over the paper's (native, worst-case)"
+    return table("classes-beside-paper", title, rows, _class_columns(group, lines, ours))
+
+
+def classes(group: Group, reading: Reading) -> Table:
+    """Show RS of every model."""
+    found, (scale, rule) = group.rs(reading), reading
+    title = f"RS of every model ({scale} scale, {rule})"
+    return table(f"classes-{scale}", title, WITH_CONTROL, _class_columns(group, found, found))
+
+
+def _class_columns(group: Group, lines: Mapping[str, Values], ours: Mapping[str, Values]) -> list[Cells]:
+    forget = class_rows(group, list({c for some in ours.values() for c in some}))
+    return [
+        (f"class_{c}", name, {key: score(some.get(c)) for key, some in lines.items()}) for c, name in forget.items()
+    ]
+
+
+def control(group: Group) -> Table:
+    """Show, class by class, what comes back of a class that is hidden by construction, and of one never seen."""
+    here, native, swept = group.rs(VERDICT), group.rs(PUBLISHED), group.swept()
+    masked, retrained = here.get("masked", {}), here.get("retrained", {})
+    columns = [("masked", "Masked", shown(masked)), ("retrained", "Retrained", shown(retrained))]
+    if swept["kappa"].n_unique() > 1:
+        best = swept.filter(method="masked").sort("rs", "kappa", maintain_order=True).group_by("forget").last()
+        there = swept.filter(method="retrained").select("forget", "kappa", beside="rs")
+        found = {
+            row["forget"]: row for row in best.join(there, on=["forget", "kappa"], how="left").iter_rows(named=True)
+        }
+        named = {"rs": ("masked_best", "Masked, best of sweep"), "kappa": ("kappa", "at κ")}
+        named |= {"beside": ("retrained_there", "Retrained there")}
+        columns += [(*names, {c: score(row[value]) for c, row in found.items()}) for value, names in named.items()]
+    columns.append(("masked_native", "Masked, native, worst-case", shown(native.get("masked", {}))))
+    columns.append(("retrained_native", "Retrained, native, worst-case", shown(native.get("retrained", {}))))
+    title = "Positive control: the original with its row masked"
+    notes = ("RS at canonical scale, source-free, unless said otherwise.",)
+    first = ("forget_class", "Forget class")
+    return table("positive-control", title, class_rows(group, list(masked)), columns, notes, first)
+
+
+def selection_parts(group: Group, scale: str) -> dict[str, dict[str, float]]:
+    """Average what choosing an epoch adds, by part and method.
+
+    ``shared``: a better epoch that the other seeds have too; ``single``: what only the chosen seed has there;
+    ``test``: what choosing on the test split adds to choosing on a validation split.
+    """
+    rows = group.rows("selection").filter(scale=scale)
+    last, best, moved = (means(arrange(rows, name)) for name in ("last", "best", "transferred"))
+    validation = means(group.rs((scale, "validation")))
+    return {
+        "last": last,
+        "best": best,
+        "shared": {name: moved[name] - last[name] for name in moved},
+        "single": {name: best[name] - moved[name] for name in moved},
+        "test": {name: best[name] - validation[name] for name in best if name in validation},
+    }
+
+
+def selection(group: Group) -> Table:
+    """Show what the best of all epochs adds to the last, and where that comes from."""
+    headings = {"last": "last epoch", "shared": "+ shared", "single": "+ one seed's", "test": "of it test"}
+    parts = {scale: selection_parts(group, scale) for scale in ("native", "canonical")}
+    columns = [
+        (f"{scale}_{name}", f"{scale}: {text}", shown(part[name], score if name == "last" else signed))
+        for scale, part in parts.items()
+        for name, text in headings.items()
+    ]
+    notes = (
+        "Last epoch: source-free. Shared: the best epoch of one seed, read from the other seeds. One seed's: what is "
+        "left to worst-case, found in the chosen seed alone. Of it test: worst-case minus the choice on a validation "
+        "split, which has no floor for retain accuracy and can come out higher.",
+    )
+    rows = {key: text for key, text in WITH_CONTROL.items() if key in parts["native"]["last"]}
+    return table("selection", "What choosing the epoch adds to RS", rows, columns, notes)
+
+
+def scales(group: Group) -> Table:
+    """Show RS, ΔRS and rank at native and canonical scale, last epoch."""
+    readings = {"native": ("native", "source-free"), "canonical": VERDICT}
+    rs = {name: of_methods(group.rs(one)) for name, one in readings.items()}
+    gaps = {name: of_methods(group.rs(one, "delta_rs")) for name, one in readings.items()}
+    order = {name: sorted(some, key=some.__getitem__, reverse=True) for name, some in rs.items()}
+    columns: list[Cells] = [(f"rs_{name}", f"RS {name}", shown(some)) for name, some in rs.items()]
+    columns += [(f"delta_{name}", f"ΔRS {name}", shown(some, signed)) for name, some in gaps.items()]
+    columns += [
+        (f"rank_{name}", f"Rank {name}", {m: str(place) for place, m in enumerate(some, 1)})
+        for name, some in order.items()
+    ]
+    return table("scales", "What the canonical scale changes (last epoch)", METHOD_ROWS, columns)
+
+
+def verdicts(group: Group) -> Table:
+    """Count the verdicts of every method in four readings."""
+    columns = []
+    for reading in (VERDICT, ("canonical", "worst-case"), ("native", "source-free"), PUBLISHED):
+        counts = group.audits(reading).group_by("method", "verdict", maintain_order=True).len()
+        told: dict[str, Text] = {}
+        for method, verdict, n in counts.sort("len", descending=True, maintain_order=True).iter_rows():
+            told[method] = f"{told[method]}, {n} {verdict}" if method in told else f"{n} {verdict}"
+        columns.append(("_".join(reading).replace("-", "_"), ", ".join(reading), told))
+    notes = (
+        "A retrained model is audited without a reference: no-reference says that something came back and nothing "
+        "tells whether a model that never saw the class would give as much. Here it is such a model: a false alarm.",
+    )
+    rows = {key: text for key, text in WITH_CONTROL.items() if any(key in some for _, _, some in columns)}
+    return table("verdicts", "Verdicts", rows, columns, notes)
+
+
+def reset(group: Group) -> Table:
+    """Show what drawing the forget row anew changes at canonical scale, with the last epoch and with the best."""
+    columns = []
+    for rule in ("source-free", "worst-case"):
+        key, reading = rule.replace("-", "_"), ("canonical", rule)
+        anew = arrange(group.audits(reading, variant="reset-row"), "rs")
+        columns.append((f"released_{key}", f"as released, {rule}", shown(means(group.rs(reading)))))
+        columns.append((f"reset_{key}", f"drawn anew, {rule}", shown(means(anew))))
+    notes = ("Mean RS at canonical scale; drawn anew: forget row and bias as a new layer has them.",)
+    return table("reset-row", "The forget row drawn anew", WITH_CONTROL, columns, notes)
+
+
+def sweep_outcomes(group: Group) -> pl.DataFrame:
+    """Count the verdicts of the group's protocol of scales, and average what they cost, by κ."""
+    masked, retrained = pl.col("method") == "masked", pl.col("method") == "retrained"
+    return (
+        group.swept(ending="-scales")
+        .group_by("kappa", maintain_order=True)
+        .agg(
+            recovered=(masked & (pl.col("verdict") == "recovered")).sum(),
+            masked=masked.sum(),
+            alarms=(retrained & (pl.col("verdict") != "not-recovered")).sum(),
+            retrained=retrained.sum(),
+            degenerate=(pl.col("verdict") == "degenerate").sum(),
+            audits=pl.len(),
+            lost=(pl.col("retain_before") - pl.col("retain_after")).mean(),
+        )
+    )
+
+
+def every_scale(group: Group) -> Table:
+    """Show the control and its references at every scale, class by class, and their verdicts."""
+    swept, found = group.swept(ending="-scales"), sweep_outcomes(group)
+    names = class_rows(group, swept["forget"].unique().to_list())
+    columns: list[Cells] = []
+    for method in ("masked", "retrained"):
+        for c, name in names.items():
+            mine = swept.filter(method=method, forget=c).select("kappa", "rs").iter_rows()
+            columns.append((f"{method}_{c}", f"{method.title()}: {name}", {_kappa(k): score(rs) for k, rs in mine}))
+    columns += [_of("recovered", "Recovered", found, "masked"), _of("alarms", "Alarms", found, "retrained")]
+    notes = (
+        f"RS, source-free. The canonical scale is κ = {KAPPA:.2f}.",
+        "Recovered: masked models with that verdict. Alarms: retrained models with another verdict than not-recovered, "
+        "degenerate ones among them.",
+        *_broken(found),
+    )
+    title = "The control and its references at every scale"
+    return table("every-scale", title, _kappas(found), columns, notes, ("kappa", "κ"))
+
+
+def every_scale_means(group: Group) -> Table:
+    """Show the mean RS of every method at every scale, and what the scale costs in retain accuracy."""
+    found = sweep_outcomes(group)
+    swept = group.swept(ending="-scales").group_by("method", "kappa", maintain_order=True).agg(pl.mean("rs"))
+    columns: list[Cells] = [
+        (m.replace("-", "_"), name, {_kappa(k): score(rs) for _, k, rs in swept.filter(method=m).iter_rows()})
+        for m, name in WITH_CONTROL.items()
+        if len(swept.filter(method=m))
+    ]
+    lost = found.select("kappa", "lost").iter_rows()
+    columns.append(("lost", "Retain points lost", {_kappa(k): percent(value) for k, value in lost}))
+    columns.append(_of("degenerate", "Degenerate", found, "audits"))
+    notes = (
+        f"Mean RS over the forget classes that are there, source-free. The canonical scale is κ = {KAPPA:.2f}.",
+        "Retain points lost: mean over all models of the sweep. Degenerate: models of the sweep with that verdict.",
+        *_broken(found),
+    )
+    return table("every-scale-means", "Mean RS at every scale", _kappas(found), columns, notes, ("kappa", "κ"))
+
+
+def _kappa(kappa: float) -> str:
+    return f"{kappa:.2f}"
+
+
+def _kappas(found: pl.DataFrame) -> dict[str, str]:
+    return {_kappa(kappa): _kappa(kappa) for kappa in found["kappa"]}
+
+
+def _of(part: str, heading: str, found: pl.DataFrame, whole: str) -> Cells:
+    return part, heading, {_kappa(k): f"{n} of {all_}" for k, n, all_ in found.select("kappa", part, whole).iter_rows()}
+
+
+def _broken(found: pl.DataFrame) -> tuple[str, ...]:
+    """Say from which scale on every audit is degenerate."""
+    broken = [kappa for kappa, some, all_ in found.select("kappa", "degenerate", "audits").rows() if some == all_]
+    sound = [kappa for kappa in found["kappa"] if kappa not in broken]
+    above = [kappa for kappa in broken if kappa > max(sound, default=0.0)]
+    return (f"From κ = {min(above):.2f} on every audit is degenerate.",) if above else ()

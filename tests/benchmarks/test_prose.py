@@ -1,0 +1,299 @@
+"""Every number in the prose of the two reproduction pages is one of the rows, or a setting of a protocol.
+
+``say`` writes a part of a sentence from the rows; the page must have it word for word. Numbers that no part covers,
+in digits or in words, are refused.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+from statistics import fmean
+from typing import Any
+
+import polars as pl
+import pytest
+
+from reproduction import worlds
+from reproduction.ablations import SCORES, controls, level_rows
+from reproduction.report import DOCS
+from reproduction.rows import (
+    BASE,
+    KEPT,
+    METHOD_LIST,
+    PUBLISHED,
+    ROOT,
+    VERDICT,
+    Agreement,
+    Group,
+    Values,
+    agree,
+    arrange,
+    means,
+    paper_side,
+    side_of,
+)
+from reproduction.tables import native_kappas, of_methods, selection_parts, sweep_outcomes
+
+NAMES = r"CIFAR-100?|ResNet-18|H200|\bl2"
+NUMBER = r"\d[\d.,]*(?:e-\d+)?"
+WORD = r"\b(?:two|three|four|five|six|seven|eight|nine|ten|eleven|twelve|half|tenth|hundred|hundredth)\b"
+
+
+def say(text: str, *numbers: Any, holds: bool = True) -> str:
+    """Write what the rows say; where they no longer do, something that no page has."""
+    return text.format(*numbers) if holds else f"NOT SO: {text}"
+
+
+@cache
+def toml(path: str) -> dict[str, Any]:
+    return tomllib.loads((ROOT / "src" / "sfra" / path).read_text(encoding="utf-8"))
+
+
+def agreement(ours: Values, theirs: Values) -> Agreement:
+    found = agree(ours, theirs)
+    assert found is not None
+    return found
+
+
+def counts(rows: pl.DataFrame, *methods: str) -> dict[str, int]:
+    """Count the verdicts of some methods."""
+    chosen = rows.filter(pl.col("method").is_in(methods))
+    return dict(chosen.group_by("verdict").len().iter_rows())
+
+
+def alarms(rows: pl.DataFrame) -> int:
+    found = counts(rows, "retrained")
+    return sum(found.values()) - found.get("not-recovered", 0)
+
+
+def accuracy(group: Group) -> float:
+    return float(100 * group.rows("originals").select(pl.sum("hits") / pl.sum("samples")).item())
+
+
+def settings(group: Group) -> tuple[list[Any], int, int]:
+    """Read N, M, epochs and seeds of a protocol, and count its forget classes and methods."""
+    protocol = toml(f"bench/protocols/{group.name}.toml")
+    audited = group.audits(VERDICT)
+    audit = [protocol["audit"][name] for name in ("n", "m", "epochs", "seeds")]
+    return audit, audited["forget"].n_unique(), len(set(audited["method"]) & set(METHOD_LIST) - {"retrained"})
+
+
+def cifar10(group: Group) -> list[str]:
+    (n, m, epochs, seeds), classes, methods = settings(group)
+    paper, side = paper_side(group.dataset), side_of(group)
+    ours, theirs = (of_methods(one.rs[PUBLISHED]) for one in (side, paper))
+    near, hiding = agreement(ours, theirs), ("bad-teacher", "salun", "delete")
+    retrained, printed = side.rs[PUBLISHED]["retrained"], paper.rs[PUBLISHED]["retrained"]
+    busy = group.rows("coverage").filter(what="all on cuda")["seconds"].sum()
+    norm = worlds.retrained(group, paper, list(retrained))
+    verdicts, published = group.audits(VERDICT), group.audits(PUBLISHED)
+    judged = counts(verdicts, *METHOD_LIST[1:])
+    masked, added = group.rs(VERDICT)["masked"], selection_parts(group, "native")
+    gain = {name: added["best"][name] - added["last"][name] for name in METHOD_LIST}
+    recipes = {one: worlds.values(group, one)["retrained"] for one in ("a", "d")}
+    some = list(recipes["d"])
+    rates = toml("models/recipes/cifar10-resnet18-small-published.toml")["methods"]
+    tiny = {
+        name: means(worlds.values(group, "b", "forget_before"))[name] for name in ("random-label", "boundary-shrink")
+    }
+    drift = json.loads((group.folder / group.name / "drift.json").read_text())["rows"]
+    drifted = fmean(row["forget_accuracy"] for row in drift if row["passes"] == max(one["passes"] for one in drift))
+    energy = level_rows(group, SCORES, VERDICT)["energy"].filter(method="retrained")
+    varied = {(one.factor, one.level): one for one in controls(group)}
+    both = group.audits(VERDICT, ending="-multi").filter(method="masked", forget="1+6")["rs"].item()
+    lost = (
+        group.rows("confusion", "-multi").filter(method="masked").select(pl.col("own") / pl.col("samples")).to_series()
+    )
+    ablations = group.rows("coverage", "-ablations").filter(what="audit").row(0, named=True)
+    l2 = means(arrange(group.rows("pra").filter(variant="l2"), "rs"))["retrained"]
+    return [
+        say("One original, {} forget classes, {} unlearning methods", classes, methods),
+        say("N = {:,}, M = {}, {} epochs and {} seeds", n, m, epochs, seeds),
+        say("on one H200 in {:.0f} minutes", busy / 60),
+        say("RS is 0 if nothing came back and 1 if all did"),
+        say("differs by {:.2f} on average over {} methods; the rank correlation is {:.2f}",
+            near.difference, len(ours), near.spearman),
+        say("at least {:.2f} here and {:.2f} in the paper", *(min(one[h] for h in hiding) for one in (ours, theirs))),
+        say("give back {:.2f} instead of {:.2f}, but class by class in the paper's order (rank correlation {:.2f})",
+            ours["retrained"], theirs["retrained"], agreement(retrained, printed).spearman),
+        say("({:.2f} instead of {:.2f}), Negative Gradient and Learn to Unlearn less",
+            ours["finetune"], theirs["finetune"],
+            holds=all(ours[one] < theirs[one] - 0.2 for one in ("negative-gradient", "learn-to-unlearn"))),
+        say("The original has {:.2f} % accuracy, the paper's {:.2f} %",
+            accuracy(group), 100 * fmean(paper.forget["original"].values())),
+        say("images of 224 × 224 pixels"),
+        say("κ = {:.2f} (the median norm of their rows). Enlarged to κ = {:.2f}",
+            native_kappas(group)["retrained"], norm.reached),
+        say("{:.2f} there, {:.2f} here", theirs["salun"], ours["salun"]),
+        say("retrained models of {} classes give {:.2f} instead of {:.2f}; the paper has {:.2f}", len(some),
+            *(fmean(one[c] for c in some) for one in (recipes["d"], recipes["a"], printed))),
+        say("rates of 1e-7 and 1e-8, Random Label and Boundary Shrink",
+            holds=[rates[name]["learning_rate"] for name in tiny] == [1e-7, 1e-8]),
+        say("leave {:.1f} % of the class, the two methods {:.1f} and {:.1f} %",
+            100 * drifted, *(100 * one for one in tiny.values())),
+        say("No retrained model raises an alarm ({} of {}). In the paper's reading {} of {} do",
+            alarms(verdicts), classes,
+            alarms(published), classes, holds=alarms(verdicts) == 0),
+        say("found in all classes ({} of {}), with RS {:.2f} to {:.2f}",
+            counts(verdicts, "masked")["recovered"], classes,
+            min(masked.values()), max(masked.values()), holds=counts(verdicts, "masked") == {"recovered": classes}),
+        say("Of {} unlearned models {} are recovered, {} are not, and {} are degenerate: Random Label",
+            sum(judged.values()),
+            *(judged[one] for one in ("recovered", "not-recovered", "degenerate")),
+            holds=counts(verdicts, "random-label") == {"degenerate": judged["degenerate"]}),
+        say("adds {:.2f} to RS on average, and {:.2f} for SCRUB", fmean(gain.values()), gain["scrub"]),
+        say("retrained models then give {:.2f}, and all {} raise an alarm", fmean(energy["rs"]), alarms(energy),
+            holds=alarms(energy) == classes),
+        say("M = 50 hides the control (RS {:.2f})", varied["M", "50"].verdict, holds=varied["M", "50"].recovered == 0),
+        say("without negative numbers (RS {:.2f}); each was tried on one class",
+            varied["Support", "abs-gaussian"].verdict,
+            holds=len(varied["Support", "abs-gaussian"].classes) == len(varied["M", "50"].classes) == 1),
+        say("Of two classes forgotten at once only one comes back. RS of the control is then {:.2f}, and {:.0f} % of "
+            "the other class", both, 100 * min(lost), holds=max(lost) > 0.8),
+        say("PRA brings {:.2f} back from retrained models, and a linear probe reads {:.1f} % of",
+            l2, 100 * means(side.probe)["retrained"]),
+        say("diverges at the paper's rate, and {} of {} ablations ran out of draws",
+            int(ablations["goals"] - ablations["done"]),
+            int(ablations["goals"]),
+            holds=set(group.all_rows("failures").filter(failed="unlearn")["method"]) == {"negative-gradient-plus"}),
+        say("at its own rate ({:.2f}) and at the paper's ({:.2f})",
+            ours["finetune"], means(worlds.values(group, "b"))["finetune"]),
+        say("one training seed, and {} retrained models", classes, holds=set(verdicts["seed"]) == {0}),
+    ]  # fmt: skip
+
+
+def cifar100(group: Group) -> list[str]:
+    (n, m, epochs, seeds), classes, methods = settings(group)
+    paper, side, base = paper_side(group.dataset), side_of(group), Group(BASE, group.folder)
+    ours, theirs = (of_methods(one.rs[PUBLISHED]) for one in (side, paper))
+    gaps = {name: abs(ours[name] - theirs[name]) for name in ours}
+    near, rest = agreement(ours, theirs), agreement({one: ours[one] for one in ours if one != "salun"}, theirs)
+    verdicts, here = group.audits(VERDICT), group.rs(VERDICT)
+    found, judged = counts(verdicts, "masked"), counts(verdicts, *METHOD_LIST[1:])
+    known, names = group.original()[1], group.class_names()
+    gap = {c: here["masked"][c] - here["retrained"][c] for c in here["masked"]}
+    swept, outcomes = group.swept(ending="-scales"), sweep_outcomes(group)
+    at = {round(row["kappa"], 2): row for row in outcomes.iter_rows(named=True)}
+    broken = [kappa for kappa, row in at.items() if row["degenerate"] == row["audits"]]
+    most = outcomes["recovered"].max()
+    mouse = swept.filter(method="masked", forget=str(names.index("mouse")), verdict="recovered")
+    per_class = [abs(side.rs[PUBLISHED]["retrained"][c] - one) for c, one in paper.rs[PUBLISHED]["retrained"].items()]
+    anew = arrange(group.audits(VERDICT, variant="reset-row"), "rs")
+    reset = {name: means(anew)[name] - means(here)[name] for name in METHOD_LIST}
+    probe, retain = means(side.probe), means(side.retain)
+    l2 = means(arrange(group.rows("pra").filter(variant="l2"), "rs"))["retrained"]
+    every = max(here["retrained"], key=here["retrained"].__getitem__)
+    return [
+        say("with a hundred classes. Our RS agrees", holds=len(names) == 100),
+        say("more than half of the retrained models raise an alarm, and half of the classes",
+            holds=alarms(verdicts) > classes / 2
+            and found["recovered"] == classes / 2),
+        say("One original, {} forget classes (every tenth), {} unlearning methods", classes, methods,
+            holds=[int(c) for c in known] == list(range(0, 100, 10))),
+        say("N = {:,}, M = {}, {} epochs and {} seeds", n, m, epochs, seeds),
+        say("For {} classes, {} models each were audited at {} scales",
+            swept["forget"].n_unique(), swept["method"].n_unique(),
+            swept["kappa"].n_unique()),
+        say("differs by {:.2f} on average over {} methods, and by at most {:.2f} for all but SalUn",
+            near.difference, len(ours),
+            max(value for name, value in gaps.items() if name != "salun")),
+        say("Retrained, Bad Teacher and DELETE agree within 0.01",
+            holds=all(gaps[one] < 0.01 for one in ("retrained", "bad-teacher", "delete"))),
+        say("RS of retrained models differs by at most {:.2f}", max(per_class)),
+        say("SalUn gives back {:.2f} here and {:.2f} in the paper", ours["salun"], theirs["salun"]),
+        say("Without it the rank correlation is {:.2f}, with it {:.2f}", rest.spearman, near.spearman),
+        say("The original has {:.2f} % accuracy, the paper's {:.2f} %",
+            accuracy(group), 100 * fmean(paper.retain["original"].values())),
+        say("({:.1f} % on the retain classes, the paper's {:.1f} %)",
+            100 * retain["finetune"], 100 * means(paper.retain)["finetune"]),
+        say("less with a hundred classes is not known"),
+        say("{} of {} retrained models raise an alarm; on CIFAR-10 none does", alarms(verdicts), classes,
+            holds=alarms(base.audits(VERDICT)) == 0),
+        say("{:.2f} on average, at most {:.2f} ({})",
+            means(here)["retrained"], here["retrained"][every], names[int(every)]),
+        say("recovered for {} of {} classes only. For mouse it gives back less ({:.2f}) than a model that never saw a "
+            "mouse ({:.2f})",
+            found["recovered"], classes, *(here[one][str(names.index("mouse"))] for one in ("masked", "retrained"))),
+        say("rank correlation {:.2f} with its accuracy", agreement(gap, known).spearman),
+        say("Of {} unlearned models {} are recovered, {} generic (no more than a retrained model), {} degenerate, "
+            "{} not recovered and {} inconclusive", sum(judged.values()),
+            *(judged[one] for one in ("recovered", "generic", "degenerate", "not-recovered", "inconclusive"))),
+        say("Bad Teacher and SalUn are recovered for all {} classes", classes,
+            holds=counts(verdicts, "bad-teacher", "salun") == {"recovered": 2 * classes}),
+        say("At κ = 1.43 the control is recovered for {} of {} classes and {} of {} retrained models raises an alarm",
+            *(at[1.43][one] for one in ("recovered", "masked", "alarms", "retrained")),
+            holds=at[1.43]["recovered"] == most),
+        say("at the constant κ = 1.70 it is {} and {}", at[1.7]["recovered"], at[1.7]["alarms"]),
+        say("recovered at no scale, and from κ = {:.2f} on", min(broken), holds=len(mouse) == 0 and max(at) in broken),
+        say("PRA brings {:.2f} back from retrained models, and a linear probe reads {:.1f} % of the class from them, "
+            "as much as from any other", l2, 100 * probe["retrained"],
+            holds=round(max(probe.values()), 3) == round(probe["retrained"], 3)),
+        say("changes mean RS by at most {:.2f}", max(map(abs, reset.values()))),
+        say("{:.0f} test samples, so forget accuracy moves in steps of a hundredth",
+            group.rows("originals")["samples"].unique().item()),
+        say("and {} of {} classes", classes, len(names)),
+    ]  # fmt: skip
+
+
+Quotes = Callable[[Group], list[str]]
+PAGES: dict[str, tuple[str, Quotes]] = {
+    "reproduction.md": (BASE, cifar10),
+    "reproduction-cifar100.md": ("cifar100-resnet18", cifar100),
+}
+
+
+def prose(page: str) -> str:
+    """Read a page without tables, images, links' targets, code and names."""
+    text = (DOCS / page).read_text(encoding="utf-8")
+    text = re.sub(r"<!-- table.*?<!-- end -->|!\[.*?\]\(.*?\)|`[^`]*`", " ", text, flags=re.DOTALL)
+    return " ".join(re.sub(r"\]\([^)]*\)", "]", text).split())
+
+
+def problems(text: str, quotes: list[str]) -> list[str]:
+    """List the quotes that a text lacks and the numbers that it has besides."""
+    found = []
+    for quote in map(" ".join, map(str.split, quotes)):
+        found += [] if quote in text else [f"missing: {quote}"]
+        text = text.replace(quote, " ", 1)
+    text = re.sub(NAMES, " ", text)
+    return found + re.findall(rf"{NUMBER}|{WORD}", text)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_number_in_the_prose_is_that_of_the_rows(page: str) -> None:
+    group, quotes = PAGES[page]
+    assert problems(prose(page), quotes(Group(group))) == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_a_changed_number_is_noticed_wherever_it_stands(page: str) -> None:
+    group, quotes = PAGES[page]
+    text, said = prose(page), quotes(Group(group))
+    places = [found for found in re.finditer(NUMBER, text) if not re.search(rf"(?:{NAMES})$", text[: found.end()])]
+    assert len(places) > 40
+    for found in places:
+        last = found.end() - (1 if found.group()[-1].isdigit() else 2)
+        changed = text[:last] + str((int(text[last]) + 1) % 10) + text[last + 1 :]
+        assert problems(changed, said), found.group()
+    assert problems(f"{text} It was 0.5.", said) == ["0.5."]
+    assert problems(f"{text} It was so for nine classes.", said) == ["nine"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_changed_rows_are_noticed(page: str, tmp_path: Path) -> None:
+    name, quotes = PAGES[page]
+    for group in {name, BASE}:
+        (tmp_path / group).mkdir()
+        for file in (KEPT / group).iterdir():
+            (tmp_path / group / file.name).symlink_to(file)
+    audits = pl.read_csv(KEPT / name / "audits.csv", infer_schema=False)
+    (tmp_path / name / "audits.csv").unlink()
+    shifted = pl.col("rs").cast(pl.Float64) + pl.when(pl.col("method") == "retrained").then(0.02).otherwise(0)
+    audits.with_columns(rs=shifted.cast(pl.String)).write_csv(tmp_path / name / "audits.csv")
+    found = problems(prose(page), quotes(Group(name, tmp_path)))
+    assert any("retrained models" in one.lower() or "instead of" in one for one in found)

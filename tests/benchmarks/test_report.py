@@ -1,0 +1,142 @@
+"""Tables and figures of the reproduction follow from the committed rows, of any group that has some."""
+
+from __future__ import annotations
+
+import csv
+import random
+from html import unescape
+from pathlib import Path
+from statistics import fmean
+
+import pytest
+from scipy import stats
+
+from reproduction.figures import group_figures
+from reproduction.report import DOCS, PAGES, group_tables, include, table_page
+from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, paper_side
+from reproduction.tables import score
+from reproduction.worlds import kappa_at, rs_at
+from sfra.bench.tables import Table
+from sfra.core.errors import InputError
+
+GROUPS = [group.name for group in list_groups()]
+
+
+def tables(group: str, folder: Path = KEPT) -> dict[str, Table]:
+    return {one.label: one for some in group_tables(Group(group, folder)).values() for one in some}
+
+
+def cells(table: Table) -> dict[str, dict[str, str | None]]:
+    return {str(row[table.names[0]]): row for row in table.records}
+
+
+def audits(group: str, **wanted: str) -> list[dict[str, str]]:
+    with (KEPT / group / "audits.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    wanted = {"protocol": group, "audit": "main", "variant": "released"} | wanted
+    return [row for row in rows if wanted.items() <= row.items()]
+
+
+def mean_rs(group: str, **wanted: str) -> str:
+    return f"{fmean(float(row['rs']) for row in audits(group, **wanted)):.2f}"
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_committed_tables_are_those_of_the_rows(group: str) -> None:
+    made = group_tables(Group(group))
+    for page, some in made.items():
+        path = DOCS / "reproduction" / group / f"{page}.md"
+        assert path.read_text(encoding="utf-8") == table_page(Group(group), page, some), "run make reproduce-report"
+    for page, name in PAGES.items():
+        if name == group:
+            text = (DOCS / page).read_text(encoding="utf-8")
+            assert include(text, made) == text
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_the_committed_figures_are_of_these_rows(group: str) -> None:
+    drawn = group_figures(Group(group), paper_side(Group(group).dataset))
+    committed = {path.stem: path for path in (DOCS / "reproduction" / group).glob("*.svg")}
+    assert set(committed) == set(drawn)
+    for name, chart in drawn.items():
+        assert chart.to_dict()["description"] in unescape(committed[name].read_text(encoding="utf-8")), name
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_mean_rs_is_that_of_the_csv_files(group: str) -> None:
+    line = cells(tables(group)["rs-beside-paper"])["DELETE"]
+    method = {"method": "delete"}
+    assert line["native_worst_case"] == mean_rs(group, scale="native", rule="worst-case", **method)
+    assert line["canonical_source_free"] == mean_rs(group, scale="canonical", rule="source-free", **method)
+    name = "per_class.csv" if group == BASE else "per_class_cifar100.csv"
+    with (PAPER / name).open(newline="") as file:
+        theirs = {"backbone": "ResNet-18", "method": "DELETE", "variant": "sfra"}
+        printed = [float(row["rs"]) for row in csv.DictReader(file) if theirs.items() <= row.items()]
+    assert len(printed) == 10
+    assert line["paper"] == f"{fmean(printed):.2f}"
+
+
+def test_the_control_at_its_best_scale_stands_beside_the_retrained_model_of_that_scale() -> None:
+    line = cells(tables(BASE)["positive-control"])["cat (3)"]
+    swept = [row for row in audits(BASE, forget="3", rule="source-free") if row["kappa"]]
+    best = max((row for row in swept if row["method"] == "masked"), key=lambda row: float(row["rs"]))
+    (beside,) = (row for row in swept if (row["method"], row["kappa"]) == ("retrained", best["kappa"]))
+    assert line["masked_best"] == f"{float(best['rs']):.2f}"
+    assert line["kappa"] == f"{float(best['kappa']):.2f}"
+    assert line["retrained_there"] == f"{float(beside['rs']):.2f}"
+
+
+def test_other_recipes_are_compared_over_the_classes_that_all_have() -> None:
+    line = cells(tables(BASE)["experiments"])["Bad Teacher"]
+    assert line["classes"] == "3"
+    of = {"method": "bad-teacher", "scale": "native", "rule": "worst-case"}
+    three = [row for row in audits(BASE, protocol=f"{BASE}-published", **of) if row["forget"] in ("0", "3", "7")]
+    assert line["b"] == f"{fmean(float(row['rs']) for row in three):.2f}"
+    assert line["b_all"] == mean_rs(BASE, protocol=f"{BASE}-published", **of)
+
+
+def test_a_further_group_is_picked_up_without_code(tmp_path: Path) -> None:
+    new = "cifar10-resnet18-224"
+    for group in (BASE, new):
+        (tmp_path / group).mkdir()
+        for file in (KEPT / BASE).glob("*.csv"):
+            lines = file.read_text(encoding="utf-8").splitlines(keepends=True)
+            mine = [line for line in lines[1:] if line.startswith(f"{BASE},")]
+            (tmp_path / group / file.name).write_text(lines[0] + "".join(line.replace(BASE, group, 1) for line in mine))
+    assert [group.name for group in list_groups(tmp_path)] == [BASE, new]
+    made = tables(new, tmp_path)
+    assert made["rs-beside-paper"].rows == tables(BASE)["rs-beside-paper"].rows
+    assert {one["spearman"] for one in made["agreement-beside-cifar10resnet18"].records} == {"1.00"}
+    assert set(group_figures(Group(new, tmp_path), paper_side("cifar10"))) == {
+        *("comparison", "comparison-cifar10resnet18", "comparison-cifar10resnet18-canonical", "heatmap", "sweep"),
+    }
+
+
+def test_a_page_with_an_unknown_table_is_refused() -> None:
+    with pytest.raises(InputError, match="unknown table"):
+        include("<!-- table: nothing -->\n<!-- end -->", {})
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_agreement_is_that_of_scipy_with_ties(seed: int) -> None:
+    source = random.Random(seed)  # noqa: S311 - no secret
+    ours, theirs = ({str(i): round(source.random(), 1) for i in range(12)} for _ in range(2))
+    found = agree(ours | {"only": 0.5}, theirs)
+    assert found is not None
+    x, y = list(ours.values()), list(theirs.values())
+    assert found.spearman == pytest.approx(stats.spearmanr(x, y).statistic)
+    assert found.pearson == pytest.approx(stats.pearsonr(x, y).statistic)
+    assert found.difference == pytest.approx(fmean(abs(a - b) for a, b in zip(x, y, strict=True)))
+    assert agree(ours, {}) is None
+    few = agree({"a": 0.1, "b": 0.2}, {"a": 0.3, "b": 0.1})
+    assert few is not None
+    assert few.spearman is None
+
+
+def test_a_curve_is_interpolated_both_ways_and_not_beyond_its_ends() -> None:
+    curve = {1.0: 0.1, 2.0: 0.3, 4.0: 0.9}
+    kappa = kappa_at(curve, 0.5)
+    assert kappa is not None
+    assert rs_at(curve, kappa) == pytest.approx(0.5)
+    assert rs_at(curve, 5.0) is kappa_at(curve, 0.95) is None
+    assert score(None) is None
