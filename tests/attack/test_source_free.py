@@ -52,7 +52,7 @@ TOPS = {"sfra", "PIL", "sklearn", "torchvision", "transformers", "datasets", "on
 
 
 def allowed(module: str) -> bool:
-    return module in {"sfra", "sfra._version", "sfra.attack.adam_kernels", "sfra.core.compiled"} or any(
+    return module in {"sfra", "sfra._version", "sfra.attack.adam_kernels", "sfra.core.cpu"} or any(
         module == name or module.startswith(f"{name}.") for name in ALLOWED
     )
 

@@ -14,8 +14,8 @@ from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn
 from sfra.attack.scale import place
 from sfra.auditing.evaluate import evaluate
+from sfra.core.cpu import one_thread
 from sfra.core.head import Head
-from sfra.core.threads import one_thread
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data
 from sfra.demo.models import digits_tensors
 from sfra.models import backbones

@@ -10,8 +10,8 @@ import torch
 import sfra.demo.models as demo
 from builders.demo import Made, read_models
 from sfra import unlearn
+from sfra.core.cpu import one_thread
 from sfra.core.files import read_arrays
-from sfra.core.threads import one_thread
 from sfra.demo.models import NamedModel, digits_tensors
 from sfra.models.backbones import build
 

@@ -16,8 +16,8 @@ from torch import Tensor, nn
 
 from builders.models import moved, net, samples
 from sfra.core.batches import generators_of
+from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
-from sfra.core.threads import one_thread
 from sfra.models.training.train import Progress, TensorData, train
 from sfra.unlearn import View
 

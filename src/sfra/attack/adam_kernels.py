@@ -11,7 +11,7 @@ from typing import no_type_check
 
 import numpy as np
 
-from sfra.core.compiled import compiled
+from sfra.core.cpu import compiled
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 

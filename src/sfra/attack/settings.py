@@ -8,9 +8,9 @@ from math import ceil
 
 from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.attack.scale import KAPPA
+from sfra.core.cpu import check_threads
 from sfra.core.errors import InputError
 from sfra.core.head import MIN_CLASSES
-from sfra.core.threads import check_threads
 
 PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
 """Up to so many classes: candidates per class, probes per class. The figures of the published protocol."""

@@ -12,7 +12,7 @@ from sfra.auditing.verdict import VERDICTS
 from sfra.core.errors import InputError
 from sfra.core.files import to_bytes, write_together
 from sfra.core.head import Head
-from sfra.core.json_text import parse_json
+from sfra.core.text import parse_json
 
 SCHEMA = "sfra.audit/1"
 """Name and version of the layout of ``audit.json``; ``docs/audit-json.md`` describes it."""

@@ -14,7 +14,7 @@ from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import Protocol, load_protocol
 from sfra.bench.ready import check_data, check_devices, check_executor
 from sfra.core.errors import InputError
-from sfra.core.paths import written_out
+from sfra.core.text import written_out
 
 STORE = Path("sfra-bench")
 """Where benchmarks are kept unless the user names another folder; protocols share their cells there."""

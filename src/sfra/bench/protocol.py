@@ -17,7 +17,7 @@ from sfra.bench.extras import Diagnosed as Diagnosed
 from sfra.bench.extras import in_order
 from sfra.bench.shapes import check_shapes
 from sfra.core.errors import InputError, meant
-from sfra.core.toml import parse_toml
+from sfra.core.text import parse_toml
 
 PUBLISHED = (
     "retrained",

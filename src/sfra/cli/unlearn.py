@@ -13,7 +13,7 @@ from sfra.cli.made import check_place, class_indices, command, deliver, find_rec
 from sfra.cli.options import argument, making, way
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
-from sfra.core.json_text import parse_json
+from sfra.core.text import parse_json
 
 if TYPE_CHECKING:
     from sfra.models.backbones.checkpoint import Checkpoint

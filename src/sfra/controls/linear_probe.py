@@ -12,9 +12,9 @@ from torch import Tensor
 from sfra.auditing.evaluate import check_evaluation
 from sfra.controls.heads import measure_heads
 from sfra.controls.sgd import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
+from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
 from sfra.core.head import MIN_CLASSES, Head
-from sfra.core.threads import one_thread
 from sfra.data.sets import FeatureSet
 from sfra.models.training.stepper import CudaCapture
 

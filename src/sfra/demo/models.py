@@ -12,8 +12,8 @@ from safetensors.torch import save as dump_safetensors
 from torch import nn
 
 from sfra import unlearn
+from sfra.core.cpu import one_thread
 from sfra.core.files import write_atomically
-from sfra.core.threads import one_thread
 from sfra.data import ImageSet, Split, load_data
 from sfra.models import backbones
 from sfra.models.training.train import TensorData, train

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sfra.core.errors import InputError
 from sfra.core.head import Head
-from sfra.core.paths import written_out
+from sfra.core.text import written_out
 from sfra.release.base import Encoder, Preprocess, Release
 from sfra.release.huggingface import load_directory, load_id
 from sfra.release.module import load_module

@@ -9,7 +9,7 @@ from typing import Any
 from safetensors import SafetensorError, safe_open
 
 from sfra.core.errors import InputError, UnsafeFileError
-from sfra.core.json_text import parse_json
+from sfra.core.text import parse_json
 from sfra.release.base import one_line
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"

@@ -17,8 +17,8 @@ from torch import nn
 
 from sfra import unlearn
 from sfra.auditing.naming import check_order
+from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError, NotFiniteError
-from sfra.core.threads import one_thread
 from sfra.data import Augment
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import Checkpoint

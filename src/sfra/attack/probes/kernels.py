@@ -24,7 +24,7 @@ from numpy.polynomial import Chebyshev, Polynomial
 from numpy.typing import NDArray
 
 from sfra.attack.probes.codes import ABS_GAUSSIAN, ENERGY, LAPLACE, RELU_GAUSSIAN, SOFTMAX, UNIFORM
-from sfra.core.compiled import compiled
+from sfra.core.cpu import compiled
 
 kernel = compiled(fastmath={"contract"})
 

@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Float
 from numpy import ndarray
 
-from sfra.core.compiled import compiled
+from sfra.core.cpu import compiled
 
 kernel = compiled(fastmath={"contract", "reassoc"})
 

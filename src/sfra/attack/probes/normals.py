@@ -12,7 +12,7 @@ from typing import no_type_check
 
 import numpy as np
 
-from sfra.core.compiled import compiled
+from sfra.core.cpu import compiled
 
 kernel = compiled(fastmath={"contract"})
 

@@ -21,9 +21,9 @@ from sfra.attack.probes.rowspace import RowSpace, row_space
 from sfra.attack.probes.select import Selected
 from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.attack.probes.stream import Stream, derived_seed, open_stream
+from sfra.core.cpu import check_threads, cores, one_thread
 from sfra.core.errors import InputError, SamplingError
 from sfra.core.head import Head
-from sfra.core.threads import check_threads, cores, one_thread
 from sfra.core.types import Features, Labels
 
 MOST_NUMBERS = 2**32

@@ -16,7 +16,7 @@ from sfra.attack.probes import codes
 from sfra.attack.probes.pools import Chunk
 from sfra.attack.probes.proposals import Proposal
 from sfra.attack.probes.scores import MODERATE, Score, judge
-from sfra.core.threads import cores
+from sfra.core.cpu import cores
 
 Limits = Callable[[], tuple[Tensor, Tensor]]
 """Gives, per class, the scores beyond which a draw may be extreme (see ``Pools.limits``)."""

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.engine.locks import StoreError
-from sfra.core.json_text import parse_json
+from sfra.core.text import parse_json
 
 _NOT_OURS = {
     errno.ENOSPC: "the disk is full",

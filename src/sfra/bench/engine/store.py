@@ -27,7 +27,7 @@ from sfra.bench.engine.layout import check_layout, make_layout
 from sfra.bench.engine.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
 from sfra.bench.engine.records import Failure, Record, parse_cell, parse_failure
 from sfra.core.errors import InputError
-from sfra.core.paths import written_out
+from sfra.core.text import written_out
 
 __all__ = ["Failure", "Record", "Store", "StoreError"]
 

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from sfra._version import __version__
 from sfra.core.errors import InputError
-from sfra.core.paths import written_out
+from sfra.core.text import written_out
 from sfra.models.backbones.directory import refuse_foreign, written_whole
 from sfra.models.backbones.huggingface import differences, require_transformers
 from sfra.models.backbones.images import processor_config

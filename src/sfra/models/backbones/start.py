@@ -11,7 +11,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError
-from sfra.core.paths import written_out
+from sfra.core.text import written_out
 from sfra.models.backbones.huggingface import differences, require_transformers
 from sfra.models.backbones.plain import MODEL_TYPE, check_fit, read_plain, refuse_not_finite
 from sfra.models.backbones.registry import Backbone, head_names, seeded, skeleton

@@ -15,7 +15,7 @@ from tomllib import TOMLDecodeError
 from typing import Any
 
 from sfra.core.errors import InputError, meant
-from sfra.core.toml import parse_toml
+from sfra.core.text import parse_toml
 from sfra.models.recipes.check import check_group
 
 __all__ = ["Recipe", "describe", "find", "load", "names"]

@@ -8,7 +8,7 @@ from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from sfra.core.errors import InputError
-from sfra.core.toml import is_large
+from sfra.core.text import is_large
 
 
 def check_group(where: str, values: Mapping[str, Any], target: Any) -> dict[str, Any]:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from builders.cli import run
-from sfra.core.json_text import parse_json
+from sfra.core.text import parse_json
 
 DIGITS = "9" * 5000
 ADVICE = "set_int_max_str_digits"
@@ -26,9 +25,7 @@ def test_what_json_reads_is_read_alike() -> None:
     [
         ('{"a": ' + DIGITS + "}", TOO_LONG),
         ("[" * 100_000, "it is nested too deeply"),
-        ('{"a": NaN}', "NaN is not a number that JSON knows"),
         ("[-Infinity]", "-Infinity is not a number that JSON knows"),
-        ("", "it is empty"),
         (b" \n", "it is empty"),
         ("{", "Expecting property name"),
         (b'"\xff"', "codec can't decode byte 0xff"),
@@ -44,30 +41,10 @@ def test_names_for_numbers_that_json_does_not_know_may_be_let_through() -> None:
     assert parse_json("[Infinity]", constants=True) == [float("inf")]
 
 
-def page(folder: Path) -> tuple[object, ...]:
-    (folder / "audit.json").write_text('{"schema": "sfra.audit/1", "rs": ' + DIGITS + "}")
-    return ("report", folder)
-
-
-def model(folder: Path) -> tuple[object, ...]:
-    (folder / "config.json").write_text('{"model_type": "vit", "num_labels": ' + DIGITS + "}")
-    return ("audit", folder, "--forget", 0)
-
-
-def shards(folder: Path) -> tuple[object, ...]:
-    (folder / "config.json").write_text('{"model_type": "vit", "num_labels": 10}')
-    (folder / "model.safetensors.index.json").write_text('{"metadata": ' + DIGITS + "}")
-    return ("audit", folder, "--forget", 0)
-
-
-@pytest.mark.parametrize("case", [page, model, shards])
-def test_a_number_without_end_is_one_message_of_ours(
-    case: Callable[[Path], tuple[object, ...]], tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    ran = run(capfd, *case(tmp_path))
+def test_a_number_without_end_is_one_message_of_ours(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "audit.json").write_text('{"schema": "sfra.audit/1", "rs": ' + DIGITS + "}")
+    ran = run(capfd, "report", tmp_path)
     assert ran.code == 2
-    assert "cannot be read\n  expected: " in ran.err
     assert f"  got:      {TOO_LONG}" in ran.err
-    assert "\n  do:       " in ran.err
     assert ADVICE not in ran.err
     assert len(ran.err) < 1000

@@ -1,0 +1,61 @@
+"""The processor: its cores, the threads of torch, and functions compiled for it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+
+from sfra.core.errors import InputError
+
+MOST = 1024
+"""Threads beyond it gain nothing, and systems refuse to start them."""
+
+
+def cores() -> int:
+    """Count the cores that this process may use."""
+    try:
+        return len(os.sched_getaffinity(0))
+    except AttributeError:  # not every platform can say
+        return os.cpu_count() or 1
+
+
+def check_threads(threads: int) -> int:
+    """Return a number of threads that can be started."""
+    if not 1 <= threads <= MOST:
+        raise InputError("the number of threads is out of range", expected=f"1 to {MOST}", got=threads)
+    return threads
+
+
+@contextmanager
+def one_thread() -> Iterator[None]:
+    """Let torch use a single thread inside the block, and as many as before after it."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)
+
+
+def compiled(**options: Any) -> Any:
+    """Make a decorator that compiles a function; without the interpreter's lock, as several run side by side.
+
+    The machine code is cached beside the module or in the user's cache. Where neither can be written to, as in a
+    container without a home, it is compiled anew in every process.
+
+    Args:
+        options: Of :func:`numba.njit`.
+    """
+    from numba import njit
+
+    def wrap(function: Callable[..., Any]) -> Any:
+        try:
+            return njit(nogil=True, cache=True, **options)(function)
+        except RuntimeError:  # no place for a cache
+            return njit(nogil=True, **options)(function)
+
+    return wrap
