@@ -8,7 +8,7 @@ import typer
 
 from sfra.cli import options as opt
 from sfra.cli.command import check_folder, print_json, say, show
-from sfra.cli.options import argument, ending, group, running
+from sfra.cli.options import Count, Text, argument, ending, group, running
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
 
@@ -20,83 +20,57 @@ NEEDS = {"reference": "data", "reference-data": "reference", "validation": "data
 
 GATE_FAILED = 1
 WHAT = "What is audited"
+MODEL = (
+    "The released model: a model directory, a Hugging Face id, a state dict (.safetensors, .pt, .pth) with --arch, an "
+    ".onnx file, or a head alone (.npz or .safetensors with weight and bias)."
+)
+DATA = (
+    "Labelled test data to measure on: a name (sfra list datasets), an image folder, or a .npz or .safetensors with "
+    "features or images, and labels. Without it nothing is measured."
+)
+REFERENCE = (
+    "A model trained without the class, to compare with (ΔRS): same forms as MODEL, or the audit.json of an earlier "
+    "audit of it."
+)
 what, how = group(WHAT), group("How it is audited")
 
 
 def audit(
-    model: Annotated[
-        str,
-        argument(
-            WHAT,
-            "MODEL",
-            "The released model: a model directory, a Hugging Face id, a state dict (.safetensors, .pt, .pth) with "
-            "--arch, an .onnx file, or a head alone (.npz or .safetensors with weight and bias).",
-        ),
-    ],
+    model: Annotated[str, argument(WHAT, "MODEL", MODEL)],
     forget: Annotated[
-        list[str],
-        what("CLASS", "Forgotten class, by name or index; several with commas, or repeat the option.", default=False),
+        list[str], what("CLASS", "Forgotten class, by name or index; several with commas.", default=False)
     ],
-    data: Annotated[
-        str | None,
-        what(
-            "DATA",
-            "Labelled test data to measure on: a name (sfra list datasets), an image folder, or a .npz or .safetensors "
-            "with features or images, and labels. Without it nothing is measured.",
-        ),
-    ] = None,
-    reference: Annotated[
-        str | None,
-        what(
-            "MODEL",
-            "A model trained without the class, to compare with (ΔRS); same forms as MODEL, or the audit.json of an "
-            "earlier audit of it.",
-        ),
-    ] = None,
-    reference_data: Annotated[
-        str | None, what("DATA", "The reference's own features, when --data holds features rather than images.")
-    ] = None,
+    data: Annotated[Text, what("DATA", DATA)] = None,
+    reference: Annotated[Text, what("MODEL", REFERENCE)] = None,
+    reference_data: Annotated[Text, what("DATA", "The reference's own features, if --data holds features.")] = None,
     validation: Annotated[
-        str | None,
-        what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data"),
+        Text, what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data")
     ] = None,
     arch: Annotated[
-        str | None, what("NAME", "Architecture of a state dict: a name (sfra list backbones) or package:factory.")
+        Text, what("NAME", "Architecture of a state dict (sfra list backbones), or package:factory.")
     ] = None,
-    reference_arch: Annotated[
-        str | None, what("NAME", "Architecture of the reference.", default="that of MODEL")
-    ] = None,
+    reference_arch: Annotated[Text, what("NAME", "Architecture of the reference.", default="that of MODEL")] = None,
     missing_row: Annotated[
-        bool,
-        what(None, "The head has no output for the forgotten classes: restore it with fresh rows.", "--missing-row"),
+        bool, what(None, "The head has no output for the forgotten classes: give it fresh rows.", "--missing-row")
     ] = False,
-    n: Annotated[int | None, how("N", "Candidates per retain class.", default="by number of classes")] = None,
-    m: Annotated[
-        int | None, how("M", "Probes kept of the N, per retain class.", default="by number of classes")
-    ] = None,
+    n: Annotated[Count, how("N", "Candidates per retain class.", default="by number of classes")] = None,
+    m: Annotated[Count, how("M", "Probes kept of the N, per retain class.", default="by number of classes")] = None,
     proposal: Annotated[str, how("NAME", "Distribution of the probes (sfra list proposals).")] = "gaussian",
     score: Annotated[str, how("NAME", "Score that ranks the probes (sfra list scores).")] = "softmax",
-    assignment: Annotated[
-        str, how("NAME", "How several forget classes share the probes (sfra list assignments).")
-    ] = "greedy",
-    scale: Annotated[
-        str, how("SCALE", "Scale of the verdict: native, canonical, sweep or a number (sfra list scales).")
-    ] = "canonical",
+    assignment: Annotated[str, how("NAME", "How forget classes share probes (sfra list assignments).")] = "greedy",
+    scale: Annotated[str, how("SCALE", "Scale of the verdict: a number, or a name (sfra list scales).")] = "canonical",
     epochs: Annotated[int, how("N", "Length of the relearning, in passes over the probes.")] = 100,
     seeds: Annotated[int, how("N", "How many times to audit, each with new draws; scores are means.")] = 1,
-    max_draws: Annotated[
-        int | None, how("N", "Give up after this many random draws for the probes of a run.", default="a billion")
-    ] = None,
+    max_draws: Annotated[Count, how("N", "Give up after this many draws for a run.", default="a billion")] = None,
     no_reset_row: Annotated[
         bool, how(None, "Do not also audit with the forgotten class's output re-initialised.", "--no-reset-row")
     ] = False,
     diagnostics: Annotated[
-        bool,
-        how(None, "Also say how the result came about: alignment, margin, confidence, trade-off.", "--diagnostics"),
+        bool, how(None, "Also say how it came about: alignment, margin, confidence, trade-off.", "--diagnostics")
     ] = False,
     seed: opt.Seed = 0,
     device: opt.Device = "cpu",
-    threads: Annotated[int | None, running("N", "Threads for the probes on the CPU.", default="all cores")] = None,
+    threads: Annotated[Count, running("N", "Threads for the probes on the CPU.", default="all cores")] = None,
     no_cache: Annotated[bool, running(None, "Neither reuse nor keep extracted features.", "--no-cache")] = False,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,

@@ -9,6 +9,7 @@ import typer
 
 from sfra.cli import options as opt
 from sfra.cli.command import Command, check_folder, print_json, say, when_stopped
+from sfra.cli.options import Count, Text, argument, group
 from sfra.core.errors import InputError, counted
 
 if TYPE_CHECKING:
@@ -21,30 +22,21 @@ SHOWN = 12
 """Failures that are printed one by one."""
 
 ENDINGS = (".tar", ".tar.gz", ".tar.xz")
-STORE = Path("sfra-bench")
+STORE, ARCHIVE = Path("sfra-bench"), Path("results.tar.gz")
 
-Protocol = Annotated[
-    str,
-    typer.Argument(metavar="PROTOCOL", help="A name (sfra list protocols), or a .toml file.", show_default=False),
-]
-Store = Annotated[Path, typer.Option(metavar="DIR", help="Folder that holds the results.")]
-Only = Annotated[
-    str | None, typer.Option(metavar="NAME=VALUE,…", help="Only a part of it, such as method=delete,forget=7.")
-]
-Executor = Annotated[str, typer.Option(metavar="NAME", help="local (processes on this machine) or ray.")]
-Workers = Annotated[
-    int | None,
-    typer.Option(metavar="N", help="How many cells to compute at the same time.", show_default="one per core", min=1),
-]
+option = group("Options")
+PROTOCOL = "A name (sfra list protocols), or a .toml file."
+
+Protocol = Annotated[str, argument("Arguments", "PROTOCOL", PROTOCOL)]
+Store = Annotated[Path, option("DIR", "Folder that holds the results.")]
+Only = Annotated[Text, option("NAME=VALUE,…", "Only a part of it, such as method=delete,forget=7.")]
+Executor = Annotated[str, option("NAME", "local (processes on this machine) or ray.")]
+Workers = Annotated[Count, option("N", "Cells to compute at the same time.", default="one per core", min=1)]
 TimeLimit = Annotated[
-    float | None,
-    typer.Option(metavar="SECONDS", help="Give up a cell after this many seconds.", show_default="the protocol's"),
+    float | None, option("SECONDS", "Give up a cell after this many seconds.", default="the protocol's")
 ]
 Address = Annotated[
-    str | None,
-    typer.Option(
-        metavar="ADDRESS", help="Address of a Ray cluster, for --executor ray.", show_default="a local one is started"
-    ),
+    Text, option("ADDRESS", "Address of a Ray cluster, for --executor ray.", default="a local one is started")
 ]
 
 bench = typer.Typer(
@@ -176,16 +168,11 @@ def report(
 
 @bench.command("pack", cls=Command)
 def pack(
-    protocols: Annotated[
-        list[str],
-        typer.Argument(metavar="PROTOCOL…", help="Names (sfra list protocols), or .toml files.", show_default=False),
-    ],
+    protocols: Annotated[list[str], argument("Arguments", "PROTOCOL…", PROTOCOL)],
     store: Store = STORE,
-    out: Annotated[
-        Path, typer.Option(metavar="FILE", help="Archive to write: .tar.gz, .tar.xz (smaller) or .tar.")
-    ] = Path("results.tar.gz"),
+    out: Annotated[Path, option("FILE", "Archive to write: .tar.gz, .tar.xz (smaller) or .tar.")] = ARCHIVE,
     originals: Annotated[
-        bool, typer.Option("--originals", help="Take the original models along, so that another machine can go on.")
+        bool, option(None, "Take the original models along, to go on elsewhere.", "--originals")
     ] = False,
     json: opt.Json = False,
     debug: opt.Debug = False,
@@ -221,7 +208,7 @@ def pack(
 
 @bench.command("unpack", cls=Command)
 def unpack(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="What sfra bench pack wrote.", show_default=False)],
+    file: Annotated[Path, argument("Arguments", "FILE", "What sfra bench pack wrote.")],
     store: Store = STORE,
     json: opt.Json = False,
     debug: opt.Debug = False,

@@ -13,7 +13,10 @@ from typing import Annotated, Any
 import typer
 
 from sfra.cli.command import print_json
+from sfra.cli.options import argument, group
 from sfra.core.errors import InputError, meant
+
+option = group("Options")
 
 ASSIGNMENTS = {
     "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
@@ -95,11 +98,9 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
 
 
 def list_(
-    kind: Annotated[
-        str | None, typer.Argument(metavar="KIND", help=f"One of {', '.join(LISTS)}.", show_default=False)
-    ] = None,
-    json: Annotated[bool, typer.Option("--json", help="Print a JSON array of names and descriptions.")] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show where in the program an error arose.")] = False,
+    kind: Annotated[str | None, argument("Options", "KIND", f"One of {', '.join(LISTS)}.")] = None,
+    json: Annotated[bool, option(None, "Print a JSON array of names and descriptions.", "--json")] = False,
+    debug: Annotated[bool, option(None, "Show where in the program an error arose.", "--debug")] = False,
 ) -> None:
     """List the names that options take.
 

@@ -8,12 +8,15 @@ from typing import Annotated, Any
 
 import typer
 
+Text = str | None
+Count = int | None
+
 
 def group(title: str) -> Callable[..., Any]:
     """Return a maker of options that the help shows under a title."""
 
-    def make(metavar: str | None, text: str, *flags: str, default: str | bool = True) -> Any:
-        return typer.Option(*flags, metavar=metavar, help=text, show_default=default, rich_help_panel=title)
+    def make(metavar: str | None, text: str, *flags: str, default: str | bool = True, **more: Any) -> Any:
+        return typer.Option(*flags, metavar=metavar, help=text, show_default=default, rich_help_panel=title, **more)
 
     return make
 
@@ -34,21 +37,10 @@ Out = Annotated[Path | None, ending("DIR", "Folder to keep the results in.", def
 Json = Annotated[bool, ending(None, "Print the result as JSON on stdout, and nothing else there.", "--json")]
 
 Images = Annotated[
-    str,
-    making(
-        "DATA",
-        "Images to train on: a name (sfra list datasets), or a folder with train and validation.",
-        "--data",
-        default=False,
-    ),
+    str, making("DATA", "A named data set (sfra list datasets), or a folder with train and validation.", default=False)
 ]
 Recipe = Annotated[
-    str | None,
-    way(
-        "NAME",
-        "Settings for the data and the backbone: a name (sfra list recipes) or a .toml file.",
-        default="DATA-BACKBONE, if there is one",
-    ),
+    Text, way("NAME", "Settings by name (sfra list recipes) or .toml file.", default="DATA-BACKBONE, if there is one")
 ]
 MakingSeed = Annotated[int, running("N", "Equal seeds give equal models on the same kind of device.", "--seed")]
 Folder = Annotated[Path, ending("DIR", "Model directory to write.", "--out", default=False)]

@@ -10,7 +10,7 @@ import typer
 from sfra.cli import options as opt
 from sfra.cli.bench import STORE
 from sfra.cli.command import check_folder, print_json, say
-from sfra.cli.options import argument, ending, group
+from sfra.cli.options import Text, argument, ending, group
 from sfra.core.errors import InputError, counted, printable
 
 if TYPE_CHECKING:
@@ -20,31 +20,22 @@ FORMATS = ("svg", "pdf", "png")
 SUFFIXES = (".html", ".htm")
 PAGE = Path("report.html")
 WHAT = "What is reported"
+RESULTS = (
+    "audit.json files, or folders with one, or folders of such folders. One makes the page of that audit, several a "
+    "page that lists them all, each in detail."
+)
 what = group(WHAT)
 
 
 def report(
-    results: Annotated[
-        list[Path] | None,
-        argument(
-            WHAT,
-            "RESULTS",
-            "audit.json files, or folders with one, or folders of such folders. One makes the page of that audit, "
-            "several a page that lists them all, each in detail.",
-        ),
-    ] = None,
+    results: Annotated[list[Path] | None, argument(WHAT, "RESULTS", RESULTS)] = None,
     bench: Annotated[
-        list[str] | None,
-        what("PROTOCOL", "Report a benchmark (sfra list protocols) instead; repeat for several of one store."),
+        list[str] | None, what("PROTOCOL", "Report a benchmark instead (sfra list protocols); may be repeated.")
     ] = None,
-    store: Annotated[
-        Path | None, what("DIR", "Where the results of --bench are kept; only read.", default=str(STORE))
-    ] = None,
+    store: Annotated[Path | None, what("DIR", "Where its results are kept; only read.", default=str(STORE))] = None,
     out: Annotated[Path, ending("FILE", "The page to write: one file that needs no network.")] = PAGE,
-    figures: Annotated[
-        Path | None, ending("DIR", "Also write every figure into this folder.", default="no figures")
-    ] = None,
-    format: Annotated[str | None, ending("NAME", "File format of the figures: svg, pdf or png.", default="svg")] = None,
+    figures: Annotated[Path | None, ending("DIR", "Also write every figure here.", default="no figures")] = None,
+    format: Annotated[Text, ending("NAME", f"Format of the figures: {', '.join(FORMATS)}.", default="svg")] = None,
     json: opt.Json = False,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from sfra.cli import options as opt
 from sfra.cli.command import when_stopped
 from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, reference_beside
-from sfra.cli.options import making, way
+from sfra.cli.options import Count, Text, making, way
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
 
@@ -24,21 +24,17 @@ def train(
     without: Annotated[
         list[str] | None,
         making(
-            "CLASS",
-            "Leave this class out, to make a reference; by name or index, several with commas.",
-            default="an original, with every class",
+            "CLASS", "Leave this class out, to make a reference; several with commas.", default="every class is seen"
         ),
     ] = None,
     recipe: opt.Recipe = None,
-    epochs: Annotated[int | None, way("N", "Passes over the data.", default="as in the recipe")] = None,
+    epochs: Annotated[Count, way("N", "Passes over the data.", default="as in the recipe")] = None,
     learning_rate: Annotated[float | None, way("RATE", "Highest learning rate.", default="as in the recipe")] = None,
-    batch_size: Annotated[int | None, way("N", "Samples per step.", default="as in the recipe")] = None,
+    batch_size: Annotated[Count, way("N", "Samples per step.", default="as in the recipe")] = None,
     pretrained: Annotated[
-        str | None, way("MODEL", "Start from this model directory or hub id.", default="as in the recipe")
+        Text, way("MODEL", "Start from this directory or hub id.", default="as in the recipe")
     ] = None,
-    compile_: Annotated[
-        bool, way(None, "Compile the network first; pays off in long runs on CUDA.", "--compile")
-    ] = False,
+    compile_: Annotated[bool, way(None, "Compile the network first; pays off on CUDA.", "--compile")] = False,
     seed: opt.MakingSeed = 0,
     device: opt.Device = "cpu",
     quiet: opt.Quiet = False,

@@ -22,27 +22,17 @@ EXPECTED = "--set NAME=VALUE, for example --set learning_rate=1e-3"
 
 
 def unlearn(
-    model: Annotated[
-        Path, argument("What is made", "MODEL", "The original: a model directory, such as sfra train writes.")
-    ],
+    model: Annotated[Path, argument("What is made", "MODEL", "The original: a model directory of sfra train.")],
     data: opt.Images,
     forget: Annotated[
-        list[str],
-        making("CLASS", "Class to forget, by name or index; several with commas, or repeat the option.", default=False),
+        list[str], making("CLASS", "Class to forget, by name or index; several with commas.", default=False)
     ],
-    method: Annotated[
-        str, making("NAME", "Unlearning method (sfra list methods), or package.module:Class.", default=False)
-    ],
+    method: Annotated[str, making("NAME", "Method (sfra list methods), or package.module:Class.", default=False)],
     out: opt.Folder,
     recipe: opt.Recipe = None,
     set_: Annotated[
         list[str] | None,
-        way(
-            "NAME=VALUE",
-            "A setting of the method, such as learning_rate=1e-3; may be repeated.",
-            "--set",
-            default="as in the recipe, else as published",
-        ),
+        way("NAME=VALUE", "A setting of the method; may be repeated.", "--set", default="recipe's, else as published"),
     ] = None,
     seed: opt.MakingSeed = 0,
     device: opt.Device = "cpu",
