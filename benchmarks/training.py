@@ -18,7 +18,7 @@ from torch import nn
 from sfra.data import Augment, ImageTensors
 from sfra.models import backbones
 from sfra.models.training import stepper
-from sfra.models.training.train import Progress, train
+from sfra.models.training.train import Epoch, train
 from sfra.release import Preprocess
 
 
@@ -68,7 +68,7 @@ def run(
     stepper.WARM_UPS = warm_ups
     marks, notes = [time.perf_counter()], set()
 
-    def tell(done: Progress) -> None:
+    def tell(done: Epoch) -> None:
         if data.images.is_cuda:
             torch.cuda.synchronize()
         marks.append(time.perf_counter())

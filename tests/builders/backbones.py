@@ -10,7 +10,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from sfra.models.backbones import build, huggingface, registry
+from sfra.models.backbones import build, huggingface, input_shape
+from sfra.release import architecture
 
 TINY: dict[str, dict[str, Any]] = {
     "tiny-resnet": {"family": "resnet", "embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1]},
@@ -37,7 +38,7 @@ TINY: dict[str, dict[str, Any]] = {
 
 def add_tiny(monkeypatch: pytest.MonkeyPatch) -> None:
     """Register them; the registry is put back by monkeypatch."""
-    monkeypatch.setattr(registry, "_BACKBONES", dict(registry._BACKBONES))
+    monkeypatch.setattr(architecture, "_BACKBONES", dict(architecture._BACKBONES))
     for name, settings in TINY.items():
         huggingface.add(name, f"{name}, for tests", shape=(3, 16, 16), **settings)
 
@@ -53,7 +54,7 @@ def run(model: nn.Module, images: Tensor) -> Tensor:
 
 def images(name: str, rows: int = 3) -> Tensor:
     """Random images of the right shape."""
-    return torch.rand(rows, *registry.input_shape(name), generator=torch.Generator().manual_seed(0))
+    return torch.rand(rows, *input_shape(name), generator=torch.Generator().manual_seed(0))
 
 
 def trained(name: str, *, classes: int = 4) -> nn.Module:

@@ -177,7 +177,7 @@ def test_a_name_cannot_be_registered_twice() -> None:
 
 
 def test_listing_the_backbones_does_not_import_transformers() -> None:
-    script = "import sys, sfra.backbones as b; b.names(); print('transformers' in sys.modules)"
+    script = "import sys, sfra.models.backbones as b; b.names(); print('transformers' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
 

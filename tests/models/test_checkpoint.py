@@ -19,7 +19,7 @@ from torch import nn
 import sfra
 from builders.backbones import TINY, add_tiny, edit, images, run, trained
 from sfra.core.errors import InputError
-from sfra.models.backbones import build, registry
+from sfra.models.backbones import build, input_shape, names
 from sfra.models.backbones.checkpoint import load_model, save_model
 from sfra.models.backbones.images import default_preprocess, processor_config
 from sfra.release import Preprocess
@@ -52,7 +52,7 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize("name", [*PLAIN, *TINY])
 def test_a_checkpoint_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> None:
     model, prepare = trained(name), Preprocess(size=(16, 16), mean=(0.1, 0.2, 0.3), std=(0.5, 0.4, 0.3))
-    prepare = prepare if registry.input_shape(name)[0] == 3 else Preprocess(size=(8, 8), mean=(0.1,))
+    prepare = prepare if input_shape(name)[0] == 3 else Preprocess(size=(8, 8), mean=(0.1,))
     notes = {"seed": 3, "history": [0.5, None], "nested": {"é": True}}
     place = save_model(
         tmp_path / "a" / "net", model, backbone=name, classes=4, preprocess=prepare, class_names=NAMES, notes=notes
@@ -207,7 +207,7 @@ def test_a_checkpoint_replaces_a_checkpoint_and_an_empty_directory(folder: Path,
     assert sorted(os.listdir(tmp_path)) == ["empty", "link", "net"]
 
 
-@pytest.mark.parametrize("where", ["sfra.models.backbones.checkpoint.write_plain", "os.rename"])
+@pytest.mark.parametrize("where", ["sfra.models.backbones.checkpoint._write_plain", "os.rename"])
 def test_a_failed_save_leaves_the_old_checkpoint_and_nothing_else(
     where: str, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -259,7 +259,7 @@ def test_one_mean_is_written_once_for_every_channel() -> None:
 
 def test_images_are_resized_only_for_networks_of_one_size() -> None:
     assert default_preprocess("vit-b-16", (3, 32, 32), mean=(0.5,)).mean == (0.5, 0.5, 0.5)
-    sizes = {name: default_preprocess(name, (1, 64, 48)).size for name in registry.names() if name not in TINY}
+    sizes = {name: default_preprocess(name, (1, 64, 48)).size for name in names() if name not in TINY}
     fixed = dict.fromkeys(("resnet18", "vit-b-16", "swin-t"), (224, 224))
     assert sizes == {"resnet18-small": (64, 48), "small-cnn": (64, 48), "small-mlp": (8, 8), **fixed}
     assert default_preprocess("swin-t", (1, 28, 28))(torch.rand(1, 1, 28, 28)).shape == (1, 3, 224, 224)

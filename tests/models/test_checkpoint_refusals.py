@@ -60,7 +60,7 @@ def test_what_is_not_a_checkpoint_is_never_replaced(extra: str, folder: Path) ->
         ({"backbone": "small-mlp"}, r"(?s)not a small-mlp with 4 outputs.*missing.*unexpected"),
         ({"backbone": "tiny-vit"}, r"(?s)not a tiny-vit with 4 outputs.*classifier of transformers.*SmallClassifier"),
         ({"backbone": "resnet19"}, r"there is no backbone 'resnet19'"),
-        ({"class_names": ["a"]}, r"(?s)every output needs a name.*4 class names.*1 class names"),
+        ({"class_names": ["a"]}, r"(?s)every output needs a name.*4 class names.*1"),
         ({"notes": {"x": object()}}, r"(?s)the notes cannot be written.*object"),
         ({"notes": {"x": float("nan")}}, r"(?s)the notes cannot be written.*finite"),
     ],

@@ -13,9 +13,8 @@ from torch import Tensor, nn
 
 from builders.backbones import TINY, add_tiny
 from sfra.core.errors import InputError, UnsafeFileError
-from sfra.models.backbones import build
+from sfra.models.backbones import build, find
 from sfra.models.backbones.checkpoint import save_model
-from sfra.models.backbones.registry import find, head_names
 
 transformers = pytest.importorskip("transformers")
 EVERY = ("small-mlp", "resnet18-small", *TINY)
@@ -38,7 +37,7 @@ def checkpoint(folder: Path, name: str, *, classes: int = 4) -> tuple[Path, dict
 
 def parts(model: nn.Module, name: str) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
     """Split a state dict into encoder and head."""
-    state, head = model.state_dict(), head_names(find(name))
+    state, head = model.state_dict(), find(name).head_names()
     assert head
     return {k: v for k, v in state.items() if k not in head}, {k: v for k, v in state.items() if k in head}
 
@@ -50,7 +49,7 @@ def equal(some: dict[str, Tensor], other: dict[str, Tensor]) -> bool:
 @pytest.mark.parametrize("name", EVERY)
 def test_the_head_is_the_part_that_depends_on_the_number_of_classes(name: str) -> None:
     head = {"fc.weight", "fc.bias"} if name == "resnet18-small" else {"classifier.weight", "classifier.bias"}
-    assert head_names(find(name)) == ({key.replace(".", ".1.") for key in head} if name == "tiny-resnet" else head)
+    assert find(name).head_names() == ({key.replace(".", ".1.") for key in head} if name == "tiny-resnet" else head)
 
 
 @pytest.mark.parametrize("name", EVERY)

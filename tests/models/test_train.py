@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from builders.models import assert_weights, moved, net, samples
 from sfra.core.errors import InputError
 from sfra.models.forward import computing
-from sfra.models.training.train import Progress, TensorData, Training, logits, seeded, shuffled, train
+from sfra.models.training.train import Epoch, TensorData, Training, logits, seeded, shuffled, train
 
 
 def predictions(model: nn.Module, images: Tensor) -> Tensor:
@@ -93,7 +93,7 @@ def test_a_seeded_block_draws_by_its_seed_whatever_came_before() -> None:
 
 
 def test_progress_counts_every_epoch_with_its_loss() -> None:
-    seen: list[Progress] = []
+    seen: list[Epoch] = []
     train(net(), samples(), epochs=3, learning_rate=0.1, progress=seen.append)
     assert [(done.epoch, done.epochs) for done in seen] == [(1, 3), (2, 3), (3, 3)]
     assert seen[-1].loss < seen[0].loss

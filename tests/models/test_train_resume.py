@@ -18,7 +18,7 @@ from builders.models import moved, net, samples
 from sfra.core.batches import generators_of
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
-from sfra.models.training.train import Progress, TensorData, train
+from sfra.models.training.train import Epoch, TensorData, train
 from sfra.unlearn import View
 
 SETTINGS: dict[str, Any] = {"epochs": 6, "learning_rate": 0.1, "batch_size": 7, "seed": 5}
@@ -43,7 +43,7 @@ class StopError(Exception):
 
 
 def stop_after(epoch: int) -> Any:
-    def stop(done: Progress) -> None:
+    def stop(done: Epoch) -> None:
         if done.epoch == epoch:
             raise StopError
 
@@ -58,7 +58,7 @@ def model() -> nn.Module:
 def test_a_run_stopped_after_any_epoch_goes_on_to_the_same_bits(tmp_path: Path, epoch: int) -> None:
     whole = train(model(), noisy(), **SETTINGS).state_dict()
     file = tmp_path / "run.resume"
-    seen: list[Progress] = []
+    seen: list[Epoch] = []
     with pytest.raises(StopError):
         train(model(), noisy(), **SETTINGS, checkpoint=file, checkpoint_seconds=0.0, progress=stop_after(epoch))
     ended = train(model(), noisy(), **SETTINGS, checkpoint=file, progress=seen.append).state_dict()
@@ -67,8 +67,8 @@ def test_a_run_stopped_after_any_epoch_goes_on_to_the_same_bits(tmp_path: Path, 
 
 
 def test_the_losses_of_the_part_before_the_stop_are_told_again(tmp_path: Path) -> None:
-    first: list[Progress] = []
-    second: list[Progress] = []
+    first: list[Epoch] = []
+    second: list[Epoch] = []
     file = tmp_path / "run.resume"
     train(model(), noisy(), **SETTINGS, progress=first.append)
     with pytest.raises(StopError):
@@ -79,7 +79,7 @@ def test_the_losses_of_the_part_before_the_stop_are_told_again(tmp_path: Path) -
 
 def test_a_finished_run_is_kept_and_not_repeated(tmp_path: Path) -> None:
     file = tmp_path / "run.resume"
-    seen: list[Progress] = []
+    seen: list[Epoch] = []
     first = train(model(), samples(), **SETTINGS, checkpoint=file)
     again = train(model(), samples(), **SETTINGS, checkpoint=file, progress=seen.append)
     assert moved(first, again) == 0
@@ -180,7 +180,7 @@ def test_a_killed_process_leaves_a_run_that_goes_on(tmp_path: Path) -> None:
         while child.stdout.readline().strip() != b"3":
             time.sleep(0.01)
         child.send_signal(signal.SIGKILL)
-    seen: list[Progress] = []
+    seen: list[Epoch] = []
     settings: dict[str, Any] = {"epochs": 40, "learning_rate": 0.1, "batch_size": 7}
     with one_thread():  # as in the killed process: sums depend on the number of threads
         ended = train(model(), samples(), **settings, checkpoint=file, progress=seen.append)

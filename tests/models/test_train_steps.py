@@ -10,8 +10,8 @@ from torch import Tensor, nn
 
 from builders.models import moved, net, samples
 from sfra.models.training import stepper
-from sfra.models.training.stepper import Capture, CapturedStepper, Stepper, make_stepper, set_rate
-from sfra.models.training.train import Progress, TensorData, Training, train
+from sfra.models.training.stepper import Capture, CapturedStepper, Stepper, set_rate
+from sfra.models.training.train import Epoch, TensorData, Training, make_stepper, train
 
 RATES = [0.1, 0.2, 0.05, 0.3, 0.1, 0.2, 0.4, 0.1]
 SIZES = [8, 8, 5, 8, 8, 8, 3, 8]
@@ -86,7 +86,7 @@ def test_a_note_reaches_the_progress_once(monkeypatch: pytest.MonkeyPatch) -> No
         return CapturedStepper(student, sgd(student, 0.1), 0.0, Again("no"))
 
     monkeypatch.setattr("sfra.models.training.train.make_stepper", captured)
-    seen: list[Progress] = []
+    seen: list[Epoch] = []
     train(net(), samples(), epochs=4, learning_rate=0.1, batch_size=15, progress=seen.append)
     told = "steps are not captured as a CUDA graph: no"
     assert [done.note for done in seen] == ["", told, "", ""]

@@ -11,11 +11,10 @@ from torch import nn
 from torch.optim.lr_scheduler import MultiStepLR, OneCycleLR
 
 import sfra.core.batches
-import sfra.models.training.settings
+import sfra.models.training.train
 from builders.models import assert_weights, net, samples
 from sfra.core.errors import InputError
-from sfra.models.training.settings import rates
-from sfra.models.training.train import Training, train
+from sfra.models.training.train import Training, rates, train
 
 
 def optimizer(rate: float) -> torch.optim.SGD:
@@ -99,7 +98,7 @@ def test_a_setting_out_of_range_is_refused_by_name(wrong: dict[str, Any]) -> Non
 @pytest.mark.parametrize("schedule", ["one-cycle", "steps"])
 def test_a_training_without_end_is_refused_before_it_begins(monkeypatch: pytest.MonkeyPatch, schedule: Any) -> None:
     training = Training(epochs=4, learning_rate=0.1, schedule=schedule)
-    monkeypatch.setattr(sfra.training, "MOST_STEPS", 12)
+    monkeypatch.setattr(sfra.models.training.train, "MOST_STEPS", 12)
     assert len(rates(training, 3)) == 12
     with pytest.raises(InputError, match="is too long\n  expected: at most 12 steps\n  got:      4 epochs of 4 steps"):
         rates(training, 4)
@@ -111,7 +110,7 @@ def test_nesterov_without_momentum_is_refused() -> None:
 
 
 def test_the_examples_in_the_documentation_run() -> None:
-    for module in (sfra.training, sfra.batches):
+    for module in (sfra.models.training.train, sfra.core.batches):
         outcome = doctest.testmod(module)
         assert outcome.attempted > 0
         assert outcome.failed == 0

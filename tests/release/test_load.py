@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import textwrap
+from importlib.metadata import EntryPoint
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +15,9 @@ from torch import nn
 
 from sfra.core.errors import InputError, MissingPackageError
 from sfra.core.head import Head
-from sfra.release import Release, load
+from sfra.models import backbones
+from sfra.models.backbones.checkpoint import save_model
+from sfra.release import LOADERS, Loader, Options, Release, architecture, load
 
 HEAD = Head(np.arange(12.0).reshape(4, 3), [0.0, 1.0, 2.0, 3.0])
 
@@ -130,6 +134,54 @@ def test_a_missing_package_names_the_extra(
     with pytest.raises(MissingPackageError, match=f"needs the package {package}") as caught:
         load(name)
     assert f'pip install "sfra[{extra}]"' in str(caught.value)
+
+
+class TextHead(Loader):
+    """Numbers as text, one row a class, the bias last: a format that nobody else has."""
+
+    name = "text-head"
+    description = "a head as text (.head)"
+    suffixes = (".head",)
+
+    def load(self, source: Path, options: Options) -> Release:
+        rows = np.loadtxt(source)
+        return load(Head(rows[:, :-1], rows[:, -1]))
+
+
+def test_a_format_is_one_loader_and_its_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    np.savetxt(tmp_path / "mine.head", np.column_stack([HEAD.weight, HEAD.bias]))
+    with pytest.raises(InputError, match=r"mine\.head is not a model that can be read"):
+        load(tmp_path / "mine.head")
+    monkeypatch.setattr("sfra.release.base.LOADERS", [*LOADERS, TextHead()])
+    assert load(tmp_path / "mine.head").fingerprint == HEAD.fingerprint
+    with pytest.raises(InputError, match=r"this is not a model\n.*a head as text \(\.head\)"):
+        load(3)
+
+
+def test_every_loader_has_a_name_of_its_own_and_a_description() -> None:
+    assert len({loader.name for loader in LOADERS}) == len(LOADERS)
+    assert all(loader.description for loader in LOADERS)
+
+
+def test_backbones_are_found_by_a_new_interpreter_without_an_import(tmp_path: Path) -> None:
+    model = backbones.build("small-mlp", classes=4, seed=0)
+    save_model(tmp_path / "net", model, backbone="small-mlp", classes=4)
+    torch.save(model.state_dict(), tmp_path / "weights.pt")
+    script = f"""
+        import sys, sfra
+        print(sfra.load({str(tmp_path / "net")!r}).head.classes)
+        print(sfra.load({str(tmp_path / "weights.pt")!r}, arch="small-mlp").head.classes, "transformers" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["4", "4", "False"]
+
+
+def test_backbones_of_a_broken_package_are_a_warning(monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = EntryPoint(name="odd", value="no_such_module", group=architecture.GROUP)
+    monkeypatch.setattr(architecture, "entry_points", lambda group: [broken])
+    architecture._import_announced.cache_clear()
+    with pytest.warns(RuntimeWarning, match="backbones could not be loaded: package unknown, entry no_such_module"):
+        assert "small-cnn" in architecture.names()
 
 
 def test_importing_the_loader_brings_no_optional_package() -> None:

@@ -16,8 +16,8 @@ from safetensors.torch import save_file
 from builders.audits import hidden, never_seen
 from builders.pages import DATE, true_audit
 from sfra.cli import main
+from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import save_model
-from sfra.models.backbones.registry import build
 from sfra.report.page import audit_page
 from sfra.report.page_repeat import command, command_notes
 

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from builders.models import moved, net, samples
 from sfra import unlearn
-from sfra.models.training.train import Progress
+from sfra.models.training.train import Epoch
 from sfra.unlearn import base, prepare
 
 FORGET = [(3,), (1, 3)]
@@ -159,7 +159,7 @@ def test_logits_inside_an_output_object_give_the_same_model(name: str, forget: t
 
 @every_method
 def test_progress_counts_the_epochs_and_the_history_agrees(name: str) -> None:
-    seen: list[Progress] = []
+    seen: list[Epoch] = []
     result = small(name)(net(), samples(), (3,), progress=seen.append)
     assert [(done.epoch, done.epochs) for done in seen] == [(1, 2), (2, 2)]
     assert result.history[-1].loss == seen[-1].loss

@@ -84,7 +84,7 @@ def test_measuring_leaves_the_models_modes_and_statistics_as_they_were() -> None
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
 
 
-@pytest.mark.parametrize("module", ["train", "unlearn", "unlearn.mask", "unlearn.quality", "unlearn.registry"])
+@pytest.mark.parametrize("module", ["unlearn", "unlearn.mask", "unlearn.quality", "unlearn.registry"])
 def test_the_examples_in_the_documentation_run(module: str) -> None:
     outcome = doctest.testmod(importlib.import_module(f"sfra.{module}"))
     assert outcome.attempted > 0

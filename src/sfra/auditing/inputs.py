@@ -25,7 +25,8 @@ from sfra.auditing.naming import (
 )
 from sfra.core.errors import InputError
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
-from sfra.release import STATE_DICTS, Release
+from sfra.release import Release
+from sfra.release.state_dict import StateDictLoader
 
 Labelled = FeatureSet | ImageSet | None
 """Data as loaded, before any feature is extracted."""
@@ -184,7 +185,7 @@ def shared_arch(arch: str | None, reference: object) -> str | None:
     """Return the model's architecture for a reference that is a state dict too; nothing else takes one."""
     if not isinstance(reference, str | os.PathLike):
         return None
-    return arch if Path(reference).suffix in STATE_DICTS else None
+    return arch if Path(reference).suffix in StateDictLoader.suffixes else None
 
 
 def check_needs(**given: object) -> None:

@@ -92,7 +92,7 @@ class Models:
             "data": self.protocol.dataset,
             "augment": self.recipe.augment,
             "method": name,
-            "settings": asdict(unlearn.get(name)(**self.recipe.methods.get(name, {}))),
+            "settings": asdict(unlearn.make_method(name, self.recipe.methods.get(name, {}))),
             "forget": forget,
             "seed": self.seed,
         }

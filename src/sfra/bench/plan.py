@@ -40,7 +40,7 @@ class Goal:
 
 def plan(protocol: Protocol, only: Mapping[str, str] | None = None) -> list[Goal]:
     """List the goals of a protocol, in the order of the tables; ``only`` keeps those that match."""
-    from sfra.models.backbones.registry import find
+    from sfra.models.backbones import find
 
     find(protocol.backbone)
     check_controls(protocol.name, protocol.pra, protocol.linear_probe)

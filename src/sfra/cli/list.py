@@ -74,6 +74,10 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
         lambda: dict(import_module("sfra.data").datasets()),
     ),
     "findings": ("what an audit may say about its own score", _findings),
+    "loaders": (
+        "what a released model may be (sfra audit MODEL)",
+        lambda: {loader.name: loader.description for loader in import_module("sfra.release").LOADERS},
+    ),
     "methods": (
         "unlearning methods (--method)",
         _of("sfra.unlearn", lambda registry, name: _sentence(registry.describe(name).summary)),

@@ -21,11 +21,10 @@ WORDS = {"original": "Trained", "reference": "Trained without", "unlearned": "Un
 
 def check_place(out: Path) -> None:
     """Refuse, before the work, a place that no model directory can be written to."""
-    from sfra.models.backbones.checkpoint import is_ours
-    from sfra.models.backbones.directory import refuse_foreign
+    from sfra.models.backbones import checkpoint
 
     check_folder(out)
-    refuse_foreign(out, ours=is_ours)
+    checkpoint.check_place(out)
 
 
 def find_recipe(given: str | None, data: str, backbone: str) -> Recipe | None:

@@ -98,7 +98,7 @@ def _adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[
     """Put settings of the training into a recipe; without one they must suffice."""
     from sfra.data import has_split, load_data
     from sfra.models.recipes import Recipe as Empty
-    from sfra.models.recipes.check import check_group
+    from sfra.models.recipes import make_settings
     from sfra.models.training.train import Training
 
     given = {name: value for name, value in training.items() if value is not None}
@@ -110,15 +110,7 @@ def _adapted(recipe: Recipe | None, data: str, backbone: str, training: Mapping[
             expected="a recipe, or how long and how fast to train",
             do="pass --recipe (sfra list recipes), or --epochs and --learning-rate",
         )
-    recipe = recipe or Empty(
-        name="",
-        dataset=data,
-        backbone=backbone,
-        pretrained=None,
-        training={},
-        preprocess={},
-        augment=None,
-        methods={},
-        sources={},
-    )
-    return replace(recipe, training=check_group("training", {**recipe.training, **given}, Training))
+    recipe = recipe or Empty(dataset=data, backbone=backbone, training={})
+    settings = {**recipe.training, **given}
+    made = make_settings(Training, settings, where="training")
+    return replace(recipe, training={key: getattr(made, key) for key in settings})

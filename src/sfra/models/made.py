@@ -13,7 +13,7 @@ from sfra._version import __version__
 from sfra.data import ImageTensors
 from sfra.models.backbones.checkpoint import Checkpoint, save_model
 from sfra.models.recipes import Recipe
-from sfra.models.training.train import Progress
+from sfra.models.training.train import Epoch
 from sfra.release import Preprocess
 
 Tell = Callable[[str, int, int], None]
@@ -47,10 +47,10 @@ class Made:
         )
 
 
-def noting(tell: Tell, stage: str, losses: list[float], notes: list[str]) -> Callable[[Progress], None]:
+def noting(tell: Tell, stage: str, losses: list[float], notes: list[str]) -> Callable[[Epoch], None]:
     """Make a callback that keeps losses and notes, and tells the stage on."""
 
-    def note(done: Progress) -> None:
+    def note(done: Epoch) -> None:
         losses.append(done.loss)
         if done.note:
             notes.append(done.note)

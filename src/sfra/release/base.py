@@ -1,13 +1,15 @@
-"""What every loaded classifier becomes: encoder | head, whatever it was before."""
+"""What every loaded classifier becomes, encoder | head, and what a loader of one format must do."""
 
 from __future__ import annotations
 
 import hashlib
 import importlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from pathlib import Path
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -16,8 +18,6 @@ from sfra.core.errors import InputError, MissingPackageError, printable
 from sfra.core.head import Head
 from sfra.core.types import Features
 from sfra.release.preprocess import Preprocess
-
-__all__ = ["Encoder", "Preprocess", "Release", "clean_names", "fingerprint", "one_line", "require", "usable_device"]
 
 
 @runtime_checkable
@@ -51,6 +51,62 @@ class Release:
         encoder = "no encoder" if self.encoder is None else "with its encoder"
         size = f"{self.head.classes} outputs, {self.head.width} features"
         return f"Release({self.source!r}: {size}, {encoder}, fingerprint {self.fingerprint[:12]}…)"
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Options:
+    """What the caller says about a model besides where it is."""
+
+    arch: str | None = None
+    """For a state dict: a backbone by name, or ``package:factory?keyword=value``."""
+    example: Tensor | None = None
+    """A batch of inputs as the model takes them."""
+    device: str | torch.device | None = None
+    """Where the encoder is to run; None: where the model is."""
+    source: str | None = None
+    """What to call the model in the report; None: what it is."""
+
+
+class Loader(ABC):
+    """One format of released classifiers.
+
+    A source is the caller's object, a ``Path`` that exists, or a ``str``: a name that is no path here.
+    """
+
+    name: ClassVar[str]
+    """What ``sfra list loaders`` calls the format."""
+    description: ClassVar[str]
+    """What the user passes, in a few words."""
+    suffixes: ClassVar[tuple[str, ...]] = ()
+    """Endings of its files."""
+    takes_arch: ClassVar[bool] = False
+    """Whether the user may name an architecture."""
+
+    def accepts(self, source: object) -> bool:
+        """Tell whether a source has this format; nothing but its name and its outline is looked at."""
+        return isinstance(source, Path) and source.suffix in self.suffixes and source.is_file()
+
+    @abstractmethod
+    def load(self, source: Any, options: Options) -> Release:
+        """Load an accepted source; nothing in it is ever executed."""
+
+
+LOADERS: list[Loader] = []
+"""Every format, in the order in which they are asked: the first that accepts a source loads it."""
+
+
+def loader_of(source: object) -> Loader:
+    """Return the loader that takes a source, or say what can be loaded."""
+    found = next((loader for loader in LOADERS if loader.accepts(source)), None)
+    if found is not None:
+        return found
+    forms = ", ".join(loader.description for loader in LOADERS)
+    if isinstance(source, str):
+        raise InputError("there is no such file or directory", expected=forms, got=source, do="check the path")
+    if isinstance(source, Path):
+        got = source.suffix or "no suffix"
+        raise InputError(f"{source.name} is not a model that can be read", expected=forms, got=got)
+    raise InputError("this is not a model", expected=forms, got=type(source).__name__)
 
 
 def fingerprint(weights: Mapping[str, Tensor], *, structure: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import tempfile
 import warnings
@@ -12,67 +13,60 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from sfra.core.errors import InputError, MissingPackageError
-from sfra.release.base import Release, clean_names, one_line, require
-from sfra.release.huggingface_files import check_config, check_weights, read_json
+from sfra.release.base import LOADERS, Loader, Options, Release, clean_names, loader_of, one_line, require
+from sfra.release.directory import check_config, check_weights, read_preprocess
 from sfra.release.module import load_module
-from sfra.release.preprocess import Preprocess, preprocess_from
 
 DATA_FILES = ["config.json", "preprocessor_config.json", "model.safetensors.index.json", "model*.safetensors"]
 """What is fetched from the hub: neither code nor pickles."""
 
 
-def load_directory(
-    directory: Path,
-    *,
-    example: Tensor | None = None,
-    device: str | torch.device | None = None,
-    source: str | None = None,
-) -> Release:
-    """Load a model directory as ``save_pretrained`` writes it; everything is checked before it is opened."""
-    config = check_config(directory)
-    if config["model_type"] == "sfra":
-        return _load_plain(directory, config, example=example, device=device, source=source)
-    model = load_classifier(directory, check_weights(directory))
-    names = clean_names(getattr(model.config, "id2label", None), int(model.config.num_labels))
-    release = load_module(
-        model,
-        example=example,
-        device=device,
-        source=f"{source or f'Hugging Face directory {directory.resolve().name}'} ({type(model).__name__})",
-        names=names,
-    )
-    return replace(release, preprocess=read_preprocess(directory, config))
+class HuggingFaceDirectory(Loader):
+    """Any other directory: one that ``save_pretrained`` wrote, checked before it is opened."""
+
+    name = "huggingface-directory"
+    description = "a Hugging Face directory (config.json, model.safetensors)"
+
+    def accepts(self, source: object) -> bool:
+        """Take every directory, and say in :meth:`load` what is wrong with it."""
+        return isinstance(source, Path) and source.is_dir()
+
+    def load(self, source: Path, options: Options) -> Release:
+        """Let transformers build the model, then split it."""
+        config = check_config(source)
+        model = load_classifier(source, check_weights(source))
+        what = options.source or f"Hugging Face directory {source.resolve().name}"
+        return load_module(
+            model,
+            options,
+            source=f"{what} ({type(model).__name__})",
+            names=clean_names(getattr(model.config, "id2label", None), int(model.config.num_labels)),
+            preprocess=read_preprocess(source, config),
+        )
 
 
-def _load_plain(
-    directory: Path,
-    config: Mapping[str, Any],
-    *,
-    example: Tensor | None,
-    device: str | torch.device | None,
-    source: str | None,
-) -> Release:
-    """Load a directory of one of our own architectures; transformers is not needed."""
-    from sfra.models.backbones.plain import read_plain
+class HuggingFaceId(Loader):
+    """A model on the hub: its data files, never its code, are fetched first."""
 
-    model, known, classes = read_plain(directory, config)
-    release = load_module(
-        model,
-        example=example,
-        shapes=(known.shape,),
-        device=device,
-        source=f"{source or f'model directory {directory.resolve().name}'} ({known.name})",
-        names=clean_names(config.get("id2label"), classes),
-    )
-    return replace(release, preprocess=read_preprocess(directory, config))
+    name = "huggingface-id"
+    description = "a Hugging Face id (owner/name)"
+
+    def accepts(self, source: object) -> bool:
+        """Take ``owner/name`` where no such path exists; a file that is missing is no id."""
+        files = tuple(suffix for loader in LOADERS for suffix in loader.suffixes)
+        return isinstance(source, str) and is_id(source) and not source.endswith(files)
+
+    def load(self, source: str, options: Options) -> Release:
+        """Fetch the directory, then load it as what it is."""
+        directory = fetch(source)
+        return loader_of(directory).load(directory, replace(options, source=f"Hugging Face model {source}"))
 
 
-def load_id(name: str, *, example: Tensor | None = None, device: str | torch.device | None = None) -> Release:
-    """Load ``owner/name`` from the hub."""
-    return load_directory(fetch(name), example=example, device=device, source=f"Hugging Face model {name}")
+def is_id(name: str) -> bool:
+    """Tell whether a name has the form of an id on the hub."""
+    return re.fullmatch(r"[\w-][\w.-]*/[\w-][\w.-]*", name) is not None
 
 
 def fetch(name: str) -> Path:
@@ -99,13 +93,16 @@ def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str
 
     Args:
         directory: Where the files are, for messages.
-        files: Those that :func:`~sfra.release.huggingface_files.check_weights` returned.
+        files: Those that :func:`~sfra.release.directory.check_weights` returned.
         spare: Parameters that may be missing, and are then random.
     """
     auto = require("transformers", extra="huggingface").AutoModelForImageClassification
     with quiet(), tempfile.TemporaryDirectory(prefix="sfra-") as folder:
         for file in files:
-            _link(file, Path(folder) / file.name)
+            try:
+                (Path(folder) / file.name).symlink_to(file.resolve())
+            except OSError:  # a system without symbolic links
+                shutil.copyfile(file, Path(folder) / file.name)
         try:
             model, report = auto.from_pretrained(
                 folder,
@@ -142,13 +139,6 @@ def own_memory(model: Any) -> Any:
     return model
 
 
-def _link(file: Path, target: Path) -> None:
-    try:
-        target.symlink_to(file.resolve())
-    except OSError:  # a system without symbolic links
-        shutil.copyfile(file, target)
-
-
 def _check_complete(directory: Path, report: Mapping[str, Any], *, spare: Collection[str]) -> None:
     """Refuse what transformers would only warn about: weights that it had to invent."""
     missing = sorted({str(key) for key in report.get("missing_keys") or ()} - set(spare))
@@ -161,14 +151,6 @@ def _check_complete(directory: Path, report: Mapping[str, Any], *, spare: Collec
             + one_line(", ".join((missing + mismatched)[:4])),
             do="use the directory of the fine-tuned classifier, not of its backbone",
         )
-
-
-def read_preprocess(directory: Path, config: Mapping[str, Any]) -> Preprocess | None:
-    """Read preprocessor_config.json if it is there; without it nothing is known about the images."""
-    file = directory / "preprocessor_config.json"
-    if not file.is_file():
-        return None
-    return preprocess_from({"size": config.get("image_size"), **read_json(file)})
 
 
 @contextmanager

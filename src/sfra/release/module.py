@@ -14,11 +14,25 @@ from torch import Tensor, nn
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Bias, Features, Weight
-from sfra.release.base import Release, fingerprint, one_line, usable_device
-from sfra.release.examples import batches
-from sfra.release.forward import check_watchable, fit, place, undisturbed, unwrap
-from sfra.release.linear_end import PICKS, explain
-from sfra.release.watch import Reached, Seen, Watch
+from sfra.release.base import Loader, Options, Release, fingerprint, one_line, usable_device
+from sfra.release.forward import batches, check_watchable, fit, place, undisturbed, unwrap
+from sfra.release.preprocess import Preprocess
+from sfra.release.watch import PICKS, Reached, Seen, Watch, explain
+
+
+class ModuleLoader(Loader):
+    """A model in memory."""
+
+    name = "module"
+    description = "an nn.Module"
+
+    def accepts(self, source: object) -> bool:
+        """Take any module."""
+        return isinstance(source, nn.Module)
+
+    def load(self, source: nn.Module, options: Options) -> Release:
+        """Split it."""
+        return load_module(source, options)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,28 +82,28 @@ class ModuleEncoder:
 
 def load_module(
     model: nn.Module,
+    options: Options,
     *,
-    example: Tensor | None = None,
     shapes: Sequence[tuple[int, ...]] = (),
-    device: str | torch.device | None = None,
     source: str | None = None,
     names: tuple[str, ...] | None = None,
+    preprocess: Preprocess | None = None,
 ) -> Release:
     """Split a model into encoder and head.
 
     Args:
         model: Any module with one batch as input; neither its weights nor its training flags change.
-        example: A batch of inputs to watch it with.
+        options: An example to watch it with; where the encoder is to run (a copy is made if the model is elsewhere).
         shapes: Shapes of one input to try before the usual ones.
-        device: Where the encoder is to run: a copy is made if the model is elsewhere.
         source: What to call it in the report.
         names: Class names.
+        preprocess: How it wants its images.
     """
     plain = unwrap(model)
     check_watchable(plain)
-    if device is not None and usable_device(device) != place(plain)[0]:
-        plain = _copy_to(plain, device)
-    seen, pick = _find_head(plain, example, shapes)
+    if options.device is not None and usable_device(options.device) != place(plain)[0]:
+        plain = _copy_to(plain, options.device)
+    seen, pick = _find_head(plain, options.example, shapes)
     head = Head(seen.call.weight, seen.call.bias)
     weights = {name: value for name, value in plain.state_dict().items() if isinstance(value, Tensor)}
     structure = f"{type(plain).__qualname__}|{plain!r}|{head.fingerprint}"
@@ -101,6 +115,7 @@ def load_module(
         source=source or f"{type(plain).__name__} (nn.Module)",
         fingerprint=fingerprint(weights, structure=structure),
         class_names=names,
+        preprocess=preprocess,
     )
 
 
@@ -138,7 +153,7 @@ def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[
         raise InputError(
             "the model's output is not one row of logits per input",
             expected="a tensor [n, classes], or an object, dict or tuple that holds one",
-            got=_describe(output),
+            got=f"{type(output).__name__} {list(output.shape) if isinstance(output, Tensor) else ''}",
         )
     raise InputError(
         "the model cannot run the example" if example is not None else "no usual input fits this model",
@@ -195,9 +210,3 @@ def _check_finite(model: nn.Module, output: Tensor) -> None:
         got=f"NaN or infinity in {', '.join(bad[:3])}" if bad else "NaN or infinite logits for a plain input",
         do="the model is damaged: check how it was saved" if bad else "return the logits before they are masked",
     )
-
-
-def _describe(output: object) -> str:
-    if isinstance(output, Tensor):
-        return f"{output.dtype} of shape {list(output.shape)}"
-    return one_line(type(output).__name__)

@@ -17,11 +17,10 @@ from torch import Tensor
 
 from sfra.core.errors import InputError, SfraError
 from sfra.core.types import Features, Logits
-from sfra.release.base import Release, clean_names, one_line, require
-from sfra.release.examples import LARGEST, USUAL_SHAPES, noise, two_rows
-from sfra.release.linear_end import PICKS, LinearCall, Positions, explain
-from sfra.release.onnx_files import evaluator, open_session, read_model, unreadable
-from sfra.release.onnx_graph import LinearEnd, find_end, no_linear_end
+from sfra.release.base import Loader, Options, Release, clean_names, one_line, require
+from sfra.release.forward import LARGEST, USUAL_SHAPES, noise, two_rows
+from sfra.release.onnx_graph import LinearEnd, evaluator, find_end, no_linear_end, open_session, read_model, unreadable
+from sfra.release.watch import PICKS, LinearCall, Positions, explain
 
 NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label")
 """Metadata entries in which exporters keep class names."""
@@ -81,14 +80,21 @@ Declared = tuple[int | None, ...] | None
 """Dimensions of the graph's input, None where any size goes; None altogether if nothing is declared."""
 
 
-def load_onnx(file: Path, *, example: Tensor | None = None) -> Release:
-    """Load an ONNX classifier: its head from the graph's constants, its encoder by onnxruntime on the CPU."""
-    try:
-        return _load(file, example)
-    except SfraError:
-        raise
-    except Exception as problem:  # a graph of a stranger: onnx raises whatever it runs into
-        raise unreadable(file, f"{type(problem).__name__}: {problem}") from None
+class OnnxLoader(Loader):
+    """An ONNX classifier: its head from the graph's constants, its encoder by onnxruntime on the CPU."""
+
+    name = "onnx"
+    description = "an .onnx file"
+    suffixes = (".onnx",)
+
+    def load(self, source: Path, options: Options) -> Release:
+        """Load the file, whatever is wrong with it being one message."""
+        try:
+            return _load(source, options.example)
+        except SfraError:
+            raise
+        except Exception as problem:  # a graph of a stranger: onnx raises whatever it runs into
+            raise unreadable(source, f"{type(problem).__name__}: {problem}") from None
 
 
 def _load(file: Path, example: Tensor | None) -> Release:
@@ -182,22 +188,21 @@ def _choose(encoders: list[OnnxEncoder], batches: Iterable[Tensor]) -> OnnxEncod
         except InputError as failure:
             problem = failure
             continue
-        picked = [(encoder, _pick(encoder, *run)) for encoder, run in zip(encoders, runs, strict=True)]
-        return _only([replace(encoder, pick=pick) for encoder, pick in picked if pick], encoders)
+        found = []
+        for encoder, (positions, output) in zip(encoders, runs, strict=True):
+            head = encoder.end.head
+            pick = explain(LinearCall(positions=positions, weight=head.weight, bias=head.bias), output)
+            found += [replace(encoder, pick=pick)] if pick else []
+        return _only(found, encoders[0].end)
     raise problem or InputError(
         "the graph does not say what its input looks like", do="pass example=, a batch of inputs"
     )
 
 
-def _pick(encoder: OnnxEncoder, positions: Positions, output: Tensor) -> str | None:
-    head = encoder.end.head
-    return explain(LinearCall(positions=positions, weight=head.weight, bias=head.bias), output)
-
-
-def _only(found: list[OnnxEncoder], encoders: list[OnnxEncoder]) -> OnnxEncoder:
+def _only(found: list[OnnxEncoder], first: LinearEnd) -> OnnxEncoder:
+    """Return the encoder of the only output with a linear end, or of the one that is called logits."""
     if not found:
-        end = encoders[0].end
-        raise no_linear_end(end.output, f"a {end.kind} whose result is not the output")
+        raise no_linear_end(first.output, f"a {first.kind} whose result is not the output")
     if len(found) > 1 and found[0].end.output != "logits":
         raise InputError(
             "the model has several outputs with a linear end",

@@ -15,8 +15,10 @@ from torch import Tensor
 
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.files import EMPTY, read_arrays, refuse_growth
+from sfra.core.head import Head
 from sfra.release.architecture import build_architecture, forms
-from sfra.release.base import Release, one_line
+from sfra.release.base import Loader, Options, Release, one_line
+from sfra.release.head import head_release
 from sfra.release.module import load_module
 
 NESTS = ("state_dict", "model", "model_state_dict", "net")
@@ -31,28 +33,32 @@ PREFIXES = ("module.", "_orig_mod.")
 CONVERT = "in a place you trust: torch.save(model.state_dict(), 'weights.pt'), or safetensors.torch.save_file"
 
 
-def load_state_dict(
-    weights: Mapping[str, Tensor],
-    *,
-    name: str,
-    arch: str | None,
-    example: Tensor | None = None,
-    device: str | torch.device | None = None,
-) -> Release:
-    """Put a state dict into the architecture that ``arch`` names, and split the model."""
-    if arch is None:
-        raise InputError(
-            f"{name} is a state dict: it does not say which architecture it belongs to",
-            expected=forms(),
-            got=f"{len(weights)} tensors: {one_line(', '.join(list(weights)[:3]), 120)}, ...",
-            do="pass --arch (in Python: arch=)",
-        )
-    model, shapes = build_architecture(arch, weights)
-    try:
-        model.load_state_dict(dict(weights), strict=True)
-    except Exception as problem:
-        raise InputError(f"{name} cannot be loaded into {arch}", got=one_line(problem)) from problem
-    return load_module(model, example=example, shapes=shapes, device=device, source=f"state dict {name} ({arch})")
+class StateDictLoader(Loader):
+    """A file of tensors: a whole state dict, or the two of a head."""
+
+    name = "state-dict"
+    description = "a state dict (.safetensors, .pt, .pth) with --arch"
+    suffixes = (".safetensors", ".pt", ".pth")
+    takes_arch = True
+
+    def load(self, source: Path, options: Options) -> Release:
+        """Put the tensors into the architecture that the user names, and split the model."""
+        weights, arch = read_state_dict(source), options.arch
+        if arch is None and "weight" in weights and not weights.keys() - {"weight", "bias"}:
+            return head_release(Head(weights["weight"], weights.get("bias")), f"head file {source}")
+        if arch is None:
+            raise InputError(
+                f"{source.name} is a state dict: it does not say which architecture it belongs to",
+                expected=forms(),
+                got=f"{len(weights)} tensors: {one_line(', '.join(list(weights)[:3]), 120)}, ...",
+                do="pass --arch (in Python: arch=)",
+            )
+        model, shapes = build_architecture(arch, weights)
+        try:
+            model.load_state_dict(weights, strict=True)
+        except Exception as problem:
+            raise InputError(f"{source.name} cannot be loaded into {arch}", got=one_line(problem)) from problem
+        return load_module(model, options, shapes=shapes, source=f"state dict {source.name} ({arch})")
 
 
 def read_state_dict(file: Path) -> dict[str, Tensor]:

@@ -19,7 +19,7 @@ from sfra.unlearn.negative_gradient import NegativeGradient
 from sfra.unlearn.negative_gradient_plus import NegativeGradientPlus
 from sfra.unlearn.quality import Quality, aus, measure, predict
 from sfra.unlearn.random_label import RandomLabel
-from sfra.unlearn.registry import Description, describe, get, names, register
+from sfra.unlearn.registry import Description, check_recipe, describe, get, make_method, names, register
 from sfra.unlearn.retrained import Retrained
 from sfra.unlearn.salun import SalUn
 from sfra.unlearn.scrub import Scrub
@@ -49,9 +49,11 @@ __all__ = [
     "UnlearningMethod",
     "View",
     "aus",
+    "check_recipe",
     "choose",
     "describe",
     "get",
+    "make_method",
     "mask_head",
     "measure",
     "names",

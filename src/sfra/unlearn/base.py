@@ -16,7 +16,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra.core.errors import InputError
 from sfra.models.forward import Precision, bring_home, computing
-from sfra.models.training.train import Progress, Samples, device_of, mean_loss, seeded, step
+from sfra.models.training.train import Epoch, Samples, device_of, mean_loss, seeded, step
 from sfra.unlearn.prepare import open_task
 from sfra.unlearn.quality import Quality, measure
 from sfra.unlearn.task import Rebuild, Task
@@ -122,7 +122,7 @@ class UnlearningMethod(ABC):
         seed: int = 0,
         device: torch.device | str | None = None,
         precision: Precision = "auto",
-        progress: Callable[[Progress], None] | None = None,
+        progress: Callable[[Epoch], None] | None = None,
     ) -> Unlearned:
         """Unlearn the forget classes in a copy of the model; the caller's model stays bit-identical.
 
@@ -190,7 +190,7 @@ class StepMethod(UnlearningMethod):
             losses = [step(optimizer, loss) for loss in epoch_losses(epoch)]
             mean = mean_loss(losses, epoch)
             if task.progress is not None:
-                task.progress(Progress(epoch, self.epochs, mean))
+                task.progress(Epoch(epoch, self.epochs, mean))
             yield Checkpoint(epoch, mean, task.student)
 
     def _make_optimizer(self, student: nn.Module) -> torch.optim.Optimizer:

@@ -25,7 +25,6 @@ from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.models.forward import bring_home
 from sfra.models.made import Made, Tell, common_facts, noting, silent
 from sfra.models.recipes import Recipe
-from sfra.models.recipes.check import check_group
 from sfra.models.training.train import Training, train
 from sfra.release import Preprocess
 from sfra.release.base import usable_device
@@ -66,6 +65,7 @@ def train_model(
     """
     began, tell = time.perf_counter(), progress or silent
     usable_device(device)
+    unlearn.check_recipe(recipe)
     training, own = Training(**recipe.training), run_seed(seed, without)
     tell("loading data", 0, 1)
     prepare = Preprocess(**recipe.preprocess) if recipe.preprocess else None
@@ -138,6 +138,8 @@ def unlearn_model(
     began, tell = time.perf_counter(), progress or silent
     usable_device(device)
     _check_range(forget, original.classes)
+    if recipe is not None:
+        unlearn.check_recipe(recipe)
     algorithm = _algorithm(method, original, recipe, settings)
     tell("loading data", 0, 1)
     augment = _augment(recipe) if recipe is not None else None
@@ -195,15 +197,14 @@ def _algorithm(
     method: str, original: Checkpoint, recipe: Recipe | None, settings: Mapping[str, Any]
 ) -> unlearn.UnlearningMethod:
     """Make the method: published settings, then the recipe's, then the caller's."""
-    kind: Any = unlearn.get(method)
     chosen: dict[str, Any] = {}
+    kind: Any = unlearn.get(method)
     if issubclass(kind, unlearn.Retrained):
         own = original.notes.get("training")
         chosen |= own if isinstance(own, dict) else {} if recipe is None else recipe.training
     if recipe is not None:
         chosen |= recipe.methods.get(method, {})
-    made: unlearn.UnlearningMethod = kind(**check_group(method, {**chosen, **settings}, kind))
-    return made
+    return unlearn.make_method(method, {**chosen, **settings})
 
 
 def _check_range(forget: Sequence[int], classes: int) -> None:

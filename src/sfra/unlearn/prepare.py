@@ -10,7 +10,7 @@ from torch import nn
 
 from sfra.core.errors import InputError
 from sfra.models.forward import lay_out
-from sfra.models.training.train import Progress, Samples, logits
+from sfra.models.training.train import Epoch, Samples, logits
 from sfra.unlearn.task import Rebuild, Task, View, frozen_copy
 
 MIN_RETAIN_CLASSES = 2
@@ -28,7 +28,7 @@ def open_task(
     seed: int,
     generator: torch.Generator,
     rebuild: Rebuild | None,
-    progress: Callable[[Progress], None] | None,
+    progress: Callable[[Epoch], None] | None,
 ) -> Task:
     """Copy the model twice, split the training data by class, and refuse what cannot be unlearned."""
     chosen = _distinct(forget)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sfra.core.errors import InputError, meant
+from sfra.models.recipes import Recipe, make_settings
 from sfra.unlearn.base import UnlearningMethod
 from sfra.unlearn.plugins import Broken, check_method, import_method, installed, load_entry, package_of, summarise
 
@@ -66,6 +67,21 @@ def get(name: str) -> Callable[..., UnlearningMethod]:
     True
     """
     return _find(name)
+
+
+def make_method(name: str, settings: Mapping[str, Any], *, where: str | None = None) -> UnlearningMethod:
+    """Make a method with settings from a recipe or a command line, checked by name, type and range.
+
+    >>> make_method("delete", {"learning_rate": 1}).learning_rate
+    1.0
+    """
+    return make_settings(_find(name), settings, where=where or name)
+
+
+def check_recipe(recipe: Recipe) -> None:
+    """Refuse a recipe whose methods do not exist or do not take their settings."""
+    for name, settings in recipe.methods.items():
+        make_method(name, settings, where=f"{recipe.name} [methods.{name}]")
 
 
 def describe(name: str) -> Description:

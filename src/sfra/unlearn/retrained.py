@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
-from sfra.models.training.train import Progress, Training, train
+from sfra.models.training.train import Epoch, Training, train
 from sfra.unlearn.base import Checkpoint, UnlearningMethod
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task
@@ -31,7 +31,7 @@ class Retrained(Training, UnlearningMethod):
         """Train once; the only checkpoint is the end."""
         losses: list[float] = []
 
-        def note(done: Progress) -> None:
+        def note(done: Epoch) -> None:
             losses.append(done.loss)
             if task.progress is not None:
                 task.progress(done)

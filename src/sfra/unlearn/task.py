@@ -15,7 +15,7 @@ from sfra.core.batches import label_span
 from sfra.core.errors import InputError
 from sfra.core.types import Labels
 from sfra.models.forward import lay_out
-from sfra.models.training.train import Progress, Samples, shuffled
+from sfra.models.training.train import Epoch, Samples, shuffled
 
 Rebuild = Callable[[int], nn.Module]
 """Makes the untrained architecture from a seed."""
@@ -91,7 +91,7 @@ class Task:
     """Source of every draw of the method, on the CPU."""
     rebuild: Rebuild | None
     """See :meth:`untrained`."""
-    progress: Callable[[Progress], None] | None
+    progress: Callable[[Epoch], None] | None
     """Told after each epoch."""
     optimizer: torch.optim.Optimizer | None = None
     """Steps the student; set for methods that descend a loss."""

@@ -1,17 +1,11 @@
-"""Architectures by name: paper-sized ones, a ResNet-18 for small images, and two for the demo."""
+"""Architectures by name: paper-sized ones, a ResNet-18 for small images, and two for the demo.
 
-from sfra.models.backbones import huggingface, resnet_small, small
-from sfra.models.backbones.registry import Backbone, backbone, build, describe, find, input_shape, names
+Importing this package registers them; our own pyproject announces it to :mod:`sfra.release.architecture`.
+"""
 
-__all__ = [
-    "Backbone",
-    "backbone",
-    "build",
-    "describe",
-    "find",
-    "huggingface",
-    "input_shape",
-    "names",
-    "resnet_small",
-    "small",
-]
+from sfra.models.backbones import huggingface
+from sfra.models.backbones.build import build, describe, input_shape
+from sfra.models.backbones.plain import backbone
+from sfra.release.architecture import Backbone, find, names
+
+__all__ = ["Backbone", "backbone", "build", "describe", "find", "huggingface", "input_shape", "names"]

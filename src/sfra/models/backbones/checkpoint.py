@@ -4,26 +4,29 @@ from __future__ import annotations
 
 import copy
 import json
-from collections.abc import Mapping, Sequence
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from sfra._version import __version__
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
-from sfra.models.backbones.directory import refuse_foreign, written_whole
 from sfra.models.backbones.huggingface import differences, require_transformers
 from sfra.models.backbones.images import processor_config
-from sfra.models.backbones.plain import MODEL_TYPE, check_fit, copy_weights, read_plain, refuse_not_finite, write_plain
-from sfra.models.backbones.registry import Backbone, find, names
+from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
 from sfra.release.base import clean_names, one_line
-from sfra.release.forward import unwrap
-from sfra.release.huggingface import load_classifier, quiet, read_preprocess
-from sfra.release.huggingface_files import check_config, check_weights, read_json
+from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_json, read_plain, read_preprocess
+from sfra.release.forward import check_watchable, unwrap
+from sfra.release.huggingface import load_classifier, quiet
 from sfra.release.preprocess import Preprocess
 
 NOTES = "sfra.json"
@@ -84,18 +87,15 @@ def save_model(
         notes: Values of JSON to keep with it.
     """
     known, target = find(backbone), written_out(folder).resolve()
-    if class_names is not None and len(class_names) != classes:
-        raise InputError(
-            "every output needs a name", expected=f"{classes} class names", got=f"{len(class_names)} class names"
-        )
-    refuse_foreign(target, ours=is_ours)
+    labels = list(class_names or (f"LABEL_{index}" for index in range(classes)))
+    if len(labels) != classes:
+        raise InputError("every output needs a name", expected=f"{classes} class names", got=len(labels))
+    check_place(target)
     about = _json({"format": FORMAT, "sfra": __version__, "backbone": backbone, "notes": dict(notes or {})})
-    weights = copy_weights(model)
-    with written_whole(target, ours=is_ours) as new:
-        if known.family is None:
-            write_plain(new, weights, known, classes, class_names)
-        else:
-            _write_transformers(new, unwrap(model), weights, known, classes, class_names)
+    weights = _copy_weights(model)
+    with _written_whole(target) as new:
+        write = _write_plain if known.family is None else _write_transformers
+        write(new, unwrap(model), weights, known, labels)
         if preprocess is not None:
             images = processor_config(preprocess, channels=known.shape[0])
             (new / "preprocessor_config.json").write_text(_json(images), encoding="utf-8")
@@ -109,15 +109,14 @@ def load_model(folder: str | Path) -> Checkpoint:
     Only configuration and safetensors are read; the plain backbones do not need transformers.
     """
     directory = written_out(folder)
-    if directory.is_file():
-        raise InputError(
-            f"{directory.name} is not a model directory",
-            expected="a folder with config.json and model.safetensors",
-            got="a file",
-            do="make one with sfra train, or save_pretrained of transformers",
-        )
     if not directory.is_dir():
-        raise InputError("there is no such directory", expected="a model directory", got=folder, do="check the path")
+        is_file = directory.is_file()
+        raise InputError(
+            f"{directory.name} is not a model directory" if is_file else "there is no such directory",
+            expected="a folder with config.json and model.safetensors",
+            got="a file" if is_file else folder,
+            do="make one with sfra train, or save_pretrained of transformers" if is_file else "check the path",
+        )
     config, about = check_config(directory), _about(directory)
     if config["model_type"] == MODEL_TYPE:
         model, known, classes = read_plain(directory, config)
@@ -136,36 +135,99 @@ def load_model(folder: str | Path) -> Checkpoint:
     )
 
 
-def is_ours(directory: Path) -> bool:
-    """Tell whether a directory is a checkpoint that was written here, and nothing else."""
-    files = list(directory.iterdir())
+def check_place(target: Path) -> None:
+    """Refuse a place that holds something else than a checkpoint written here: nothing of it is ever deleted."""
+    if not target.exists():
+        return
+    files = sorted(target.iterdir()) if target.is_dir() else [target]
     known = all(file.is_file() and any(file.match(pattern) for pattern in FILES) for file in files)
-    return known and (directory / NOTES).is_file() and (directory / "config.json").is_file()
+    ours = known and (target / NOTES).is_file() and (target / "config.json").is_file()
+    if target.is_dir() and (ours or not files):
+        return
+    raise InputError(
+        f"{target.name} is already there and is not a checkpoint of ours: nothing was written",
+        expected="a new or empty directory, or a checkpoint with no other files in it",
+        got=", ".join(file.name for file in files[:6]) if target.is_dir() else "a file",
+        do="choose another directory, or move this one away",
+    )
+
+
+@contextmanager
+def _written_whole(target: Path) -> Iterator[Path]:
+    """Give a temporary neighbour to write into; once that has succeeded, it becomes ``target``.
+
+    An interrupted writer leaves the old directory as it was. While one directory replaces another there is a
+    moment without either; the old one then lies beside it under a name that starts with a dot.
+    """
+    target.parent.mkdir(parents=True, exist_ok=True)
+    beside = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        new, old = beside / "new", beside / "old"
+        new.mkdir()
+        yield new
+        for file in new.iterdir():  # safetensors makes them readable to their owner alone
+            file.chmod(new.stat().st_mode & 0o666)
+        check_place(target)
+        if target.exists():
+            os.rename(target, old)
+        try:
+            os.rename(new, target)
+        except BaseException:
+            if old.exists():
+                os.rename(old, target)
+            raise
+    finally:
+        shutil.rmtree(beside, ignore_errors=True)
+
+
+def _copy_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Copy a model's weights and buffers to the CPU, each contiguous and apart from the others."""
+    plain = unwrap(model)
+    check_watchable(plain)
+    weights = {
+        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
+        for name, tensor in plain.state_dict().items()
+        if isinstance(tensor, Tensor)
+    }
+    refuse_not_finite(weights, type(plain).__name__)
+    return weights
+
+
+def _write_plain(
+    folder: Path, model: nn.Module, weights: Mapping[str, Tensor], known: Backbone, labels: list[str]
+) -> None:
+    """Write what transformers reads too, after ``import sfra.models.backbones.pretrained``, without it."""
+    what = f"the model is not a {known.name} with {len(labels)} outputs"
+    check_fit(weights, known.skeleton(len(labels)), what)
+    config = {
+        "model_type": MODEL_TYPE,
+        "architectures": ["SfraForImageClassification"],
+        "backbone": known.name,
+        "num_labels": len(labels),
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: index for index, label in enumerate(labels)},
+    }
+    (folder / "config.json").write_text(_json(config), encoding="utf-8")
+    save_file(dict(weights), folder / "model.safetensors", metadata={"format": "pt"})
 
 
 def _write_transformers(
-    folder: Path,
-    model: nn.Module,
-    weights: Mapping[str, Tensor],
-    known: Backbone,
-    classes: int,
-    class_names: Sequence[str] | None,
+    folder: Path, model: nn.Module, weights: Mapping[str, Tensor], known: Backbone, labels: list[str]
 ) -> None:
     """Let transformers write a copy of the model, so that the caller's keeps its configuration and its tensors."""
-    what = f"the model is not a {known.name} with {classes} outputs"
+    what = f"the model is not a {known.name} with {len(labels)} outputs"
     config: Any = copy.deepcopy(getattr(model, "config", None))
     if not isinstance(config, require_transformers().PreTrainedConfig):
         raise InputError(what, expected="a classifier of transformers", got=type(model).__name__)
     if differences(known, config):
         raise InputError(what, got="; ".join(differences(known, config)))
-    labels = list(class_names or (f"LABEL_{index}" for index in range(classes)))
     config.id2label, config.label2id = dict(enumerate(labels)), {label: index for index, label in enumerate(labels)}
     with quiet():
         with torch.device("meta"):
-            twin = require_transformers().AutoModelForImageClassification.from_config(config)
-        check_fit(weights, twin.state_dict(), what)
-        twin.load_state_dict(dict(weights), strict=True, assign=True)
-        twin.save_pretrained(folder)
+            copied = require_transformers().AutoModelForImageClassification.from_config(config)
+        check_fit(weights, copied.state_dict(), what)
+        copied.load_state_dict(dict(weights), strict=True, assign=True)
+        copied.save_pretrained(folder)
 
 
 def _recognise(config: Any, about: Mapping[str, Any]) -> Backbone:

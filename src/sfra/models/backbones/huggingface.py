@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from sfra.core.errors import MissingPackageError
-from sfra.models.backbones.registry import Backbone, register
+from sfra.release.architecture import Backbone, register
 
 IMAGENET = (3, 224, 224)
 """Channels, height and width that these networks are made for."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfra.core.errors import InputError
-from sfra.models.backbones.registry import find
+from sfra.release.architecture import find
 from sfra.release.preprocess import Preprocess
 
 BILINEAR = 2

@@ -1,155 +1,146 @@
-"""Model directories of plain modules: what transformers reads too, written and read without it."""
+"""Our own networks: two small classifiers for the 8×8 digits, and a ResNet-18 for small images.
+
+The configuration of transformers' ResNet has no field for its stem (7×7, stride 2, then pooling), so a model
+directory of a ResNet-18 for small images could not be loaded back as what it is. Hence a plain module. Its
+parameters are named as in torchvision's ResNet, so that a state dict saved here loads into
+``torchvision.models.resnet18`` (or timm's) whose ``conv1`` was exchanged for a 3×3 convolution and whose
+``maxpool`` for the identity.
+"""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Callable
 
-import torch
-from safetensors import safe_open
-from safetensors.torch import save_file
+from jaxtyping import Float
 from torch import Tensor, nn
 
-from sfra.core.errors import InputError
-from sfra.models.backbones.registry import Backbone, build, find, head_names, names, skeleton
-from sfra.release.base import one_line
-from sfra.release.forward import check_watchable, unwrap
-from sfra.release.huggingface_files import check_weights
+from sfra.core.types import Logits
+from sfra.release.architecture import Backbone, register
 
-MODEL_TYPE = "sfra"
-"""``model_type`` of these directories."""
+WIDTH = 64
+"""Features of the small classifiers."""
 
-ARCHITECTURE = "SfraForImageClassification"
-"""The class of :mod:`sfra.models.backbones.pretrained` that transformers loads them into."""
+STAGES = (64, 128, 256, 512)
+"""Channels of the four stages of the ResNet; the last is the number of features."""
 
 
-def write_plain(
-    folder: Path, weights: Mapping[str, Tensor], known: Backbone, classes: int, class_names: Sequence[str] | None
-) -> None:
-    """Write config.json and model.safetensors."""
-    check_fit(weights, skeleton(known, classes), f"the model is not a {known.name} with {classes} outputs")
-    labels = list(class_names or (f"LABEL_{index}" for index in range(classes)))
-    config = {
-        "model_type": MODEL_TYPE,
-        "architectures": [ARCHITECTURE],
-        "backbone": known.name,
-        "num_labels": classes,
-        "id2label": dict(enumerate(labels)),
-        "label2id": {label: index for index, label in enumerate(labels)},
-    }
-    (folder / "config.json").write_text(json.dumps(config, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-    save_file(dict(weights), folder / "model.safetensors", metadata={"format": "pt"})
+def backbone(
+    name: str, description: str, *, shape: tuple[int, int, int], any_size: bool = False
+) -> Callable[[Callable[[int], nn.Module]], Callable[[int], nn.Module]]:
+    """Register the decorated function, from a number of classes to a classifier, under a name."""
+
+    def decorate(construct: Callable[[int], nn.Module]) -> Callable[[int], nn.Module]:
+        register(Backbone(name=name, description=description, shape=shape, construct=construct, any_size=any_size))
+        return construct
+
+    return decorate
 
 
-def read_plain(directory: Path, config: Mapping[str, Any]) -> tuple[nn.Module, Backbone, int]:
-    """Read a directory whose ``model_type`` is ours: the model in float32 and eval mode, its backbone and classes.
+class SmallClassifier(nn.Module):
+    """An encoder with 64 features and a linear head."""
 
-    Names, types and shapes in the file are compared with those of the backbone before anything is allocated.
-    """
-    known = _backbone_of(config)
-    shards = [file for file in check_weights(directory) if file.suffix == ".safetensors"]
-    found = {name: tensor for shard in shards for name, tensor in _outlines(shard).items()}
-    classes = _classes_of(config, found, known)
-    check_fit(found, skeleton(known, classes), f"the weights of {directory.name} do not fit {known.name}")
-    weights = {name: tensor for shard in shards for name, tensor in _tensors(shard).items()}
-    refuse_not_finite(weights, directory.name)
-    model = build(known.name, classes=classes)
-    model.load_state_dict(weights, strict=True)
-    return model.eval(), known, classes
+    def __init__(self, encoder: nn.Sequential, classes: int) -> None:
+        super().__init__()
+        self.encoder = encoder
+        self.classifier = nn.Linear(WIDTH, classes)
+
+    def forward(self, images: Float[Tensor, "n c h w"]) -> Logits:
+        """Return the logits of a batch of images."""
+        logits: Tensor = self.classifier(self.encoder(images))
+        return logits
 
 
-def copy_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Copy a model's weights and buffers to the CPU, each contiguous and apart from the others."""
-    plain = unwrap(model)
-    check_watchable(plain)
-    weights = {
-        name: tensor.detach().cpu().clone(memory_format=torch.contiguous_format)
-        for name, tensor in plain.state_dict().items()
-        if isinstance(tensor, Tensor)
-    }
-    refuse_not_finite(weights, type(plain).__name__)
-    return weights
+@backbone(
+    "small-cnn", "3 convolutions with batch norm, 24 thousand weights, 64 features", shape=(1, 8, 8), any_size=True
+)
+def small_cnn(classes: int) -> nn.Module:
+    """Build three 3×3 convolutions, one pooling between them, then the mean over the positions."""
+    encoder = nn.Sequential(
+        *_convolution(1, 16),
+        *_convolution(16, 32),
+        nn.MaxPool2d(2),
+        *_convolution(32, WIDTH),
+        nn.AdaptiveAvgPool2d(1),
+        nn.Flatten(),
+    )
+    return SmallClassifier(encoder, classes)
 
 
-def check_fit(found: Mapping[str, Tensor], own: Mapping[str, Tensor], what: str) -> None:
-    """Refuse weights that are not exactly those of an architecture."""
-    shared = [name for name in own if name in found]
-    wrong = {
-        "missing": [name for name in own if name not in found],
-        "unexpected": [name for name in found if name not in own],
-        "of another shape": [
-            f"{name} {list(found[name].shape)} instead of {list(own[name].shape)}"
-            for name in shared
-            if found[name].shape != own[name].shape
-        ],
-        "of another kind": [
-            f"{name} {found[name].dtype} instead of {own[name].dtype}"
-            for name in shared
-            if found[name].is_floating_point() != own[name].is_floating_point()
-        ],
-    }
-    parts = [f"{len(some)} {kind} ({', '.join(some[:3])})" for kind, some in wrong.items() if some]
-    if parts:
-        expected = f"its {len(own)} tensors, of the same shapes"
-        raise InputError(what, expected=expected, got=one_line("; ".join(parts), 600))
+@backbone("small-mlp", "2 hidden layers, 17 thousand weights, 64 features", shape=(1, 8, 8))
+def small_mlp(classes: int) -> nn.Module:
+    """Build a multilayer perceptron, 64 pixels to 128 to 64 features, without normalisation."""
+    encoder = nn.Sequential(nn.Flatten(), nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, WIDTH), nn.ReLU())
+    return SmallClassifier(encoder, classes)
 
 
-def refuse_not_finite(weights: Mapping[str, Tensor], name: str) -> None:
-    """Refuse NaN and infinity."""
-    bad = [key for key, tensor in weights.items() if not bool(torch.isfinite(tensor).all())]
-    if bad:
-        raise InputError(
-            f"the weights of {name} are not finite",
-            got=one_line(f"NaN or infinity in {', '.join(bad[:3])}"),
-            do="the model is damaged, or its training diverged: train it with a smaller learning rate",
-        )
+def _convolution(inputs: int, outputs: int) -> tuple[nn.Module, ...]:
+    convolution = nn.Conv2d(inputs, outputs, kernel_size=3, padding=1, bias=False)
+    return convolution, nn.BatchNorm2d(outputs), nn.ReLU()
 
 
-def _backbone_of(config: Mapping[str, Any]) -> Backbone:
-    name = config.get("backbone")
-    if name not in names() or find(name).family is not None:
-        plain = ", ".join(name for name in names() if find(name).family is None)
-        raise InputError(
-            "config.json names a backbone that is not known here",
-            expected=f"one of {plain}",
-            got=one_line(name, 120),
-            do="if it is an architecture of your own, import the module that registers it first",
-        )
-    return find(name)
+class ResidualBlock(nn.Module):
+    """Two 3×3 convolutions around which the input passes, projected where the shape changes."""
+
+    def __init__(self, inputs: int, outputs: int, stride: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(inputs, outputs, stride)
+        self.bn1 = nn.BatchNorm2d(outputs)
+        self.relu = nn.ReLU(inplace=True)
+        self.conv2 = _conv3x3(outputs, outputs)
+        self.bn2 = nn.BatchNorm2d(outputs)
+        self.downsample: nn.Module | None = None
+        if stride != 1 or inputs != outputs:
+            projection = nn.Conv2d(inputs, outputs, kernel_size=1, stride=stride, bias=False)
+            self.downsample = nn.Sequential(projection, nn.BatchNorm2d(outputs))
+
+    def forward(self, x: Float[Tensor, "n c h w"]) -> Float[Tensor, "n c2 h2 w2"]:
+        """Return ``relu(F(x) + x)``."""
+        residual = self.bn2(self.conv2(self.relu(self.bn1(self.conv1(x)))))
+        identity = x if self.downsample is None else self.downsample(x)
+        out: Tensor = self.relu(residual + identity)
+        return out
 
 
-def _classes_of(config: Mapping[str, Any], found: Mapping[str, Tensor], known: Backbone) -> int:
-    """Return the number of outputs: as the configuration says, or else as the head in the file has."""
-    labels = config.get("id2label")
-    said = config.get("num_labels", len(labels) if isinstance(labels, Mapping) else None)
-    heads = [found[name].shape[0] for name in head_names(known) if name in found and found[name].ndim]
-    classes = heads[0] if said is None and heads else said
-    if not isinstance(classes, int) or isinstance(classes, bool) or classes not in heads:
-        raise InputError(
-            "config.json and the weights disagree about the number of classes",
-            expected=f"{heads[0]}, the outputs of the head" if heads else f"the head of {known.name}",
-            got=one_line(classes, 60),
-        )
-    return classes
+class SmallImageResNet18(nn.Module):
+    """ResNet-18 whose first stage sees the image at full resolution; any image of 8×8 or more will do."""
+
+    def __init__(self, classes: int) -> None:
+        super().__init__()
+        self.conv1 = _conv3x3(3, STAGES[0])
+        self.bn1 = nn.BatchNorm2d(STAGES[0])
+        self.relu = nn.ReLU(inplace=True)
+        self.layer1 = _stage(STAGES[0], STAGES[0], stride=1)
+        self.layer2 = _stage(STAGES[0], STAGES[1], stride=2)
+        self.layer3 = _stage(STAGES[1], STAGES[2], stride=2)
+        self.layer4 = _stage(STAGES[2], STAGES[3], stride=2)
+        self.avgpool = nn.AdaptiveAvgPool2d(1)
+        self.fc = nn.Linear(STAGES[3], classes)
+        for module in self.modules():
+            if isinstance(module, nn.Conv2d):
+                nn.init.kaiming_normal_(module.weight, mode="fan_out", nonlinearity="relu")
+
+    def forward(self, images: Float[Tensor, "n 3 h w"]) -> Logits:
+        """Return the logits of a batch of images."""
+        x = self.relu(self.bn1(self.conv1(images)))
+        x = self.layer4(self.layer3(self.layer2(self.layer1(x))))
+        logits: Tensor = self.fc(self.avgpool(x).flatten(1))
+        return logits
 
 
-def _outlines(shard: Path) -> dict[str, Tensor]:
-    """Read names, types and shapes from the head of a file, as tensors without numbers."""
-    with safe_open(shard, framework="pt") as file:
-        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
-        return {
-            name: torch.empty(part.get_shape(), dtype=_kind(part.get_dtype()), device="meta")
-            for name, part in slices.items()
-        }
+@backbone(
+    "resnet18-small",
+    "ResNet-18 for images of 32x32 or 64x64 (3x3 stem), 512 features",
+    shape=(3, 32, 32),
+    any_size=True,
+)
+def resnet18_small(classes: int) -> nn.Module:
+    """Build the usual ResNet-18 for CIFAR and TinyImageNet."""
+    return SmallImageResNet18(classes)
 
 
-def _kind(name: str) -> torch.dtype:
-    """Return a stand-in of the same kind: the sizes of the numbers do not matter here."""
-    return torch.float32 if name.startswith(("F", "BF")) else torch.int64
+def _stage(inputs: int, outputs: int, *, stride: int) -> nn.Sequential:
+    return nn.Sequential(ResidualBlock(inputs, outputs, stride), ResidualBlock(outputs, outputs, 1))
 
 
-def _tensors(shard: Path) -> dict[str, Tensor]:
-    with safe_open(shard, framework="pt") as file:
-        return {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+def _conv3x3(inputs: int, outputs: int, stride: int = 1) -> nn.Conv2d:
+    return nn.Conv2d(inputs, outputs, kernel_size=3, stride=stride, padding=1, bias=False)

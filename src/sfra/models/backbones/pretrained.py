@@ -18,8 +18,8 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoConfig, AutoModelForImageClassification, PreTrainedConfig, PreTrainedModel
 from transformers.modeling_outputs import ImageClassifierOutputWithNoAttention
 
-from sfra.models.backbones.plain import MODEL_TYPE
-from sfra.models.backbones.registry import find
+from sfra.release.architecture import find
+from sfra.release.directory import MODEL_TYPE
 from sfra.release.huggingface import own_memory
 
 

@@ -7,67 +7,56 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from tomllib import TOMLDecodeError
-from typing import Any
+from typing import Any, TypeVar
+
+import msgspec
 
 from sfra.core.errors import InputError, meant
 from sfra.core.text import parse_toml
-from sfra.models.recipes.check import check_group
+from sfra.data import Augment
+from sfra.models.training.train import Training
+from sfra.release import Preprocess
 
-__all__ = ["Recipe", "describe", "find", "load", "names"]
+__all__ = ["Recipe", "describe", "find", "load", "make_settings", "names"]
 
 SUFFIX = ".toml"
 """What a recipe's file name ends with."""
 
-KEYS: dict[str, type] = {
-    "dataset": str,
-    "backbone": str,
-    "pretrained": str,
-    "training": dict,
-    "preprocess": dict,
-    "augment": dict,
-    "methods": dict,
-    "sources": dict,
-}
-"""What a recipe's file may hold at its top."""
-
-REQUIRED = ("dataset", "backbone", "training")
-"""What it must hold."""
-
-WORDS: dict[type, str] = {str: "text", dict: "a table"}
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Recipe:
-    """Settings for one data set and backbone; every group holds keyword arguments."""
+    """Settings for one data set and backbone; every group holds keyword arguments, those that its file gives."""
 
-    name: str
+    name: str = ""
     """Name of its file, without the ending."""
     dataset: str
     """As in ``sfra list datasets``."""
     backbone: str
     """As in ``sfra list backbones``."""
-    pretrained: str | None
+    pretrained: str | None = None
     """Model directory or hub id of the weights that training starts from; None for a new initialisation."""
     training: dict[str, Any]
     """Of :class:`sfra.models.training.train.Training`; the retrained reference uses the same."""
-    preprocess: dict[str, Any]
+    preprocess: dict[str, Any] = field(default_factory=dict)
     """Of :class:`sfra.release.Preprocess`; empty for none."""
-    augment: dict[str, Any] | None
+    augment: dict[str, Any] | None = None
     """Of :class:`sfra.data.Augment`; None for none."""
-    methods: dict[str, dict[str, Any]]
-    """Hyper-parameters of each unlearning method that differ from its published defaults."""
-    sources: dict[str, str]
+    methods: dict[str, dict[str, Any]] = field(default_factory=dict)
+    """Hyper-parameters of each unlearning method that differ from its published defaults; checked by the method."""
+    sources: dict[str, str] = field(default_factory=dict)
     """Where the values come from, in words: by group or method."""
 
 
 def names() -> tuple[str, ...]:
     """List the recipes of this package in alphabetical order."""
-    return tuple(sorted(entry.name.removesuffix(SUFFIX) for entry in _shipped()))
+    return tuple(sorted(_shipped()))
 
 
 def load(source: str | Path) -> Recipe:
@@ -76,9 +65,8 @@ def load(source: str | Path) -> Recipe:
     Args:
         source: One of :func:`names`, or the path of a ``.toml`` file.
     """
-    for entry in _shipped():
-        if source == entry.name.removesuffix(SUFFIX):
-            return _read(entry)
+    if str(source) in _shipped():
+        return _read(_shipped()[str(source)])
     path = Path(source)
     if path.suffix != SUFFIX:
         raise InputError(
@@ -94,77 +82,52 @@ def load(source: str | Path) -> Recipe:
 
 def describe(name: str) -> str:
     """Say in one line what a recipe of this package is for: the comment that its file begins with."""
-    text = next(entry for entry in _shipped() if entry.name == name + SUFFIX).read_text(encoding="utf-8")
-    return text.partition("\n")[0].lstrip("# ").rstrip(".")
+    return _shipped()[name].read_text(encoding="utf-8").partition("\n")[0].lstrip("# ").rstrip(".")
 
 
 def find(dataset: str, backbone: str) -> Recipe | None:
     """Return the usual recipe for a data set and a backbone, called ``DATASET-BACKBONE``; None where there is none."""
     name = f"{dataset}-{backbone}"
-    return load(name) if name in names() else None
+    return load(name) if name in _shipped() else None
 
 
-def _shipped() -> list[Traversable]:
-    return [entry for entry in files("sfra.models.recipes").iterdir() if entry.name.endswith(SUFFIX)]
+def make_settings(kind: type[T], values: Mapping[str, Any], *, where: str) -> T:
+    """Make a dataclass of settings out of values from a file or a command line.
+
+    Args:
+        kind: The dataclass: names and types come from it, and its own checks.
+        values: As read: lists serve as tuples, and whole numbers as floats.
+        where: File and group, for messages.
+
+    >>> make_settings(Training, {"epochs": 2, "learning_rate": 1}, where="mine").learning_rate
+    1.0
+    """
+    known = [entry.name for entry in fields(kind) if entry.init]  # type: ignore[arg-type]
+    unknown = next((key for key in values if key not in known), None)
+    if unknown is not None:
+        raise InputError(f"{where}: there is no setting {unknown!r}", expected=", ".join(known))
+    try:
+        return msgspec.convert(dict(values), kind)
+    except msgspec.ValidationError as problem:
+        what, *rest = str(problem).replace(" - at `$.", " for `").splitlines()
+        raise InputError("\n".join([f"{where}: {what}", *rest])) from None
+
+
+def _shipped() -> dict[str, Traversable]:
+    entries = files("sfra.models.recipes").iterdir()
+    return {entry.name.removesuffix(SUFFIX): entry for entry in entries if entry.name.endswith(SUFFIX)}
 
 
 def _read(file: Traversable) -> Recipe:
     try:
         content = parse_toml(file.read_text(encoding="utf-8"))
-    except (UnicodeDecodeError, TOMLDecodeError) as problem:
-        raise InputError(f"{file.name} is not a TOML file", got=problem) from None
-    except ValueError as problem:
-        raise InputError(f"{file.name} cannot be used", expected="a recipe", got=problem) from None
-    _check_shape(file.name, content)
-    return Recipe(
-        name=file.name.removesuffix(SUFFIX),
-        dataset=content["dataset"],
-        backbone=content["backbone"],
-        pretrained=content.get("pretrained"),
-        sources=content.get("sources", {}),
-        **_check_groups(file.name, content),
-    )
-
-
-def _check_shape(file: str, content: dict[str, Any]) -> None:
-    """Refuse what is not the layout of a recipe: unknown keys, missing ones, text for a table."""
-    for key in content:
-        if key not in KEYS:
-            raise InputError(f"{file}: there is no key {key!r}", expected=", ".join(KEYS))
-    for key in REQUIRED:
-        if key not in content:
-            raise InputError(f"{file}: {key} is missing", expected=", ".join(REQUIRED))
-    inner: dict[str, tuple[object, type]] = {
-        f"sources.{key}": (value, str) for key, value in _table(content, "sources").items()
-    }
-    inner |= {f"methods.{key}": (value, dict) for key, value in _table(content, "methods").items()}
-    outer = {key: (value, KEYS[key]) for key, value in content.items()}
-    for key, (value, kind) in (outer | inner).items():
-        if not isinstance(value, kind):
-            raise InputError(f"{file}: {key} is of the wrong kind", expected=WORDS[kind], got=repr(value))
-
-
-def _table(content: dict[str, Any], key: str) -> dict[str, Any]:
-    value = content.get(key, {})
-    return value if isinstance(value, dict) else {}
-
-
-def _check_groups(file: str, content: dict[str, Any]) -> dict[str, Any]:
-    """Check the groups of settings against what they are settings of."""
-    from sfra import unlearn
-    from sfra.data import Augment
-    from sfra.models.training.train import Training
-    from sfra.release import Preprocess
-
-    def check(group: str, values: dict[str, Any], target: Any) -> dict[str, Any]:
-        return check_group(f"{file} [{group}]", values, target)
-
-    return {
-        "training": check("training", content["training"], Training),
-        "preprocess": check("preprocess", content["preprocess"], Preprocess) if content.get("preprocess") else {},
-        "augment": check("augment", content["augment"], Augment) if "augment" in content else None,
-        "methods": {
-            name: check(f"methods.{name}", settings, unlearn.get(name))
-            for name, settings in content.get("methods", {}).items()
-        },
-    }
+    except ValueError as problem:  # not text, not TOML, or too large
+        raise InputError(f"{file.name} cannot be read", expected="a recipe as a TOML file", got=problem) from None
+    content["name"] = file.name.removesuffix(SUFFIX)
+    make_settings(Recipe, content, where=file.name)
+    groups: dict[str, type] = {"training": Training, "preprocess": Preprocess, "augment": Augment}
+    for group, kind in groups.items():
+        if group in content and (content[group] or group != "preprocess"):
+            made: object = make_settings(kind, content[group], where=f"{file.name} [{group}]")
+            content[group] = {key: getattr(made, key) for key in content[group]}
+    return Recipe(**content)

@@ -7,7 +7,7 @@ import io
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,6 @@ from torch import Tensor, nn
 from sfra.core.batches import Samples
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
-from sfra.models.training.settings import Training
 
 FORMAT = "sfra.training/1"
 
@@ -113,12 +112,12 @@ class Resume:
 
 
 def describe_run(
-    model: nn.Module, data: Samples, training: Training, seed: int, device: torch.device
+    model: nn.Module, data: Samples, settings: dict[str, Any], seed: int, device: torch.device
 ) -> dict[str, str]:
     """Describe what determines a run, part by part; the data by its labels and a look at some samples."""
     spread = torch.linspace(0, len(data.labels) - 1, min(LOOKED_AT, len(data.labels))).long()
     return {
-        "training": json.dumps(asdict(training), sort_keys=True),
+        "training": json.dumps(settings, sort_keys=True),
         "seed": str(seed),
         "device": device.type,
         "data": _hash(data.labels, data.take(spread)),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
 
 import torch
 from jaxtyping import Float
@@ -13,7 +12,6 @@ from torch.nn.functional import cross_entropy
 
 from sfra.core.types import Labels
 from sfra.models.forward import Images, logits
-from sfra.models.training.settings import Training
 
 WARM_UPS = 3
 """Plain steps before a capture: libraries choose their kernels and the optimiser makes its buffers."""
@@ -124,24 +122,6 @@ class CapturedStepper(Stepper):
             self.note = f"steps are not captured as a CUDA graph: {str(problem).strip().splitlines()[0]}"
             return False
         return True
-
-
-def make_stepper(student: nn.Module, training: Training, device: torch.device) -> Stepper:
-    """Make the fastest stepper of a device for the student's weights."""
-    network: Any = torch.compile(student) if training.compile else student
-    cuda = device.type == "cuda"
-    rate = torch.tensor(training.learning_rate, device=device) if cuda else training.learning_rate
-    optimizer = torch.optim.SGD(
-        student.parameters(),
-        lr=rate,
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
-        nesterov=training.nesterov,
-        fused=cuda or None,
-    )
-    if cuda:
-        return CapturedStepper(network, optimizer, training.label_smoothing, CudaCapture(device))
-    return Stepper(network, optimizer, training.label_smoothing)
 
 
 def set_rate(optimizer: torch.optim.Optimizer, rate: float) -> None:

@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 import copy
+import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from sfra.core.batches import Samples, TensorData, batch_sizes, generators_of, shuffled
 from sfra.core.errors import InputError
-from sfra.models.forward import Images, bring_home, computing, device_of, lay_out, logits
+from sfra.models.forward import Images, Precision, bring_home, computing, device_of, lay_out, logits
 from sfra.models.training.resume import Moving, Resume, describe_run
-from sfra.models.training.settings import Training, rates
-from sfra.models.training.stepper import make_stepper, step
+from sfra.models.training.stepper import CapturedStepper, CudaCapture, Stepper, step
 
 __all__ = [
+    "Epoch",
     "Images",
-    "Progress",
     "Samples",
     "TensorData",
     "Training",
     "device_of",
     "logits",
     "mean_loss",
+    "rates",
     "seeded",
     "shuffled",
     "step",
@@ -34,8 +36,104 @@ __all__ = [
 ]
 
 
-class Progress(NamedTuple):
-    """What a progress callback is told after each epoch: the first epoch is number 1."""
+WARM_UP, FIRST, LAST = 0.3, 25, 1e4
+"""One cycle: the share of the steps that rise, and how far below the highest rate it begins, and below that it ends."""
+
+MOST_STEPS = 10_000_000
+"""Of one training; their rates are computed before it begins."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """SGD on the cross-entropy, with everything that determines a run besides the data and the seed.
+
+    >>> Training(epochs=150, learning_rate=0.1, schedule="steps", milestones=(40 / 150, 80 / 150)).factor
+    0.1
+    """
+
+    epochs: int
+    """Passes over the data."""
+    learning_rate: float
+    """Highest rate of the schedule."""
+    batch_size: int = 256
+    """Samples per step."""
+    momentum: float = 0.9
+    """Of SGD."""
+    weight_decay: float = 5e-4
+    """L2 penalty, in the gradient."""
+    schedule: Literal["one-cycle", "steps"] = "one-cycle"
+    """``one-cycle``: up over the first 30 % of the steps, then down to almost zero, both along a cosine;
+    ``steps``: constant between milestones."""
+    milestones: tuple[float, ...] = ()
+    """Of ``steps``: where the rate falls, as shares of the epochs, rounded to whole epochs."""
+    factor: float = 0.1
+    """Of ``steps``: what the rate is multiplied by at each milestone."""
+    nesterov: bool = False
+    """Nesterov's form of the momentum."""
+    label_smoothing: float = 0.0
+    """Share of the target that is spread evenly over all classes."""
+    precision: Precision = "auto"
+    """Of the forward and backward pass; weights and their updates stay as they are."""
+    channels_last: bool = True
+    """On CUDA, keep images and convolutions channels last."""
+    compile: bool = False
+    """Compile the network with ``torch.compile`` first; pays off for long runs on CUDA."""
+
+    def __post_init__(self) -> None:
+        self._expect(self.epochs >= 1, "epochs", "at least 1")
+        self._expect(self.batch_size >= 1, "batch_size", "at least 1")
+        self._expect(self.learning_rate > 0, "learning_rate", "above 0")
+        self._expect(0 <= self.momentum < 1, "momentum", "at least 0, below 1")
+        self._expect(self.weight_decay >= 0, "weight_decay", "at least 0")
+        self._expect(self.schedule in ("one-cycle", "steps"), "schedule", "one-cycle or steps")
+        ordered = list(self.milestones) == sorted(self.milestones) and all(0 < m < 1 for m in self.milestones)
+        self._expect(ordered, "milestones", "ascending shares of the epochs, above 0 and below 1")
+        self._expect(self.factor > 0, "factor", "above 0")
+        self._expect(self.momentum > 0 or not self.nesterov, "nesterov", "false without momentum")
+        self._expect(0 <= self.label_smoothing < 1, "label_smoothing", "at least 0, below 1")
+        self._expect(self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16")
+
+    def _expect(self, holds: bool, field: str, expected: str) -> None:
+        if not holds:
+            raise InputError(
+                f"{type(self).__name__}: {field} is out of range", expected=expected, got=getattr(self, field)
+            )
+
+
+def rates(training: Training, steps_per_epoch: int) -> list[float]:
+    """Compute the learning rate of every step.
+
+    With ``T`` steps in all, ``η`` the highest rate and ``cos(a, b, s) = b + (a - b)(1 + cos πs)/2``, one cycle
+    is ``cos(η/25, η, t/u)`` up to ``u = 0.3 T - 1`` and ``cos(η, η/250000, (t - u)/(T - 1 - u))`` after it.
+
+    >>> rates(Training(epochs=2, learning_rate=1.0, schedule="steps", milestones=(0.5,)), 2)
+    [1.0, 1.0, 0.1, 0.1]
+    """
+    if training.epochs * steps_per_epoch > MOST_STEPS:
+        raise InputError(
+            "the training is too long",
+            expected=f"at most {MOST_STEPS:,} steps",
+            got=f"{training.epochs:,} epochs of {steps_per_epoch:,} steps",
+            do="lower the epochs, or raise the batch size",
+        )
+    if training.schedule == "steps":
+        falls = [round(share * training.epochs) for share in training.milestones]
+        passed = [sum(epoch >= fall for fall in falls) for epoch in range(training.epochs)]
+        return [training.learning_rate * training.factor**count for count in passed for _ in range(steps_per_epoch)]
+    total, peak = training.epochs * steps_per_epoch, training.learning_rate
+    top, low = WARM_UP * total - 1, peak / FIRST
+
+    def cosine(start: float, end: float, share: float) -> float:
+        return end + (start - end) / 2 * (math.cos(math.pi * share) + 1)
+
+    return [
+        cosine(low, peak, t / top) if t <= top else cosine(peak, low / LAST, (t - top) / (total - 1 - top))
+        for t in range(total)
+    ]
+
+
+class Epoch(NamedTuple):
+    """What is told after each epoch of a training; the first is number 1."""
 
     epoch: int
     epochs: int
@@ -55,7 +153,7 @@ def train(
     device: torch.device | str | None = None,
     checkpoint: Path | None = None,
     checkpoint_seconds: float = 30.0,
-    progress: Callable[[Progress], None] | None = None,
+    progress: Callable[[Epoch], None] | None = None,
     **settings: Any,
 ) -> nn.Module:
     """Train a copy of the model from its present weights and return it in eval mode.
@@ -81,7 +179,10 @@ def train(
     >>> logits(trained, data.images).argmax(1).tolist()
     [0, 1, 2, 3]
     """
-    recipe = _recipe(training, settings)
+    if training is not None and settings:
+        got = ", ".join(settings)
+        raise InputError("the training is given twice", expected="training, or its fields by name", got=got)
+    recipe = Training(**settings) if training is None else training
     home = device_of(model)
     place = torch.device(device) if device is not None else home
     if len(data.labels) == 0:
@@ -89,7 +190,9 @@ def train(
     with seeded(seed, place, data) as order, computing(place, recipe.precision):
         resume = None
         if checkpoint is not None:
-            resume = Resume(checkpoint, describe_run(model, data, recipe, seed, place), seconds=checkpoint_seconds)
+            resume = Resume(
+                checkpoint, describe_run(model, data, asdict(recipe), seed, place), seconds=checkpoint_seconds
+            )
             _seed(generators_of(data), seed)  # the description has drawn from them
         student = lay_out(copy.deepcopy(model), place, channels_last=recipe.channels_last).train()
         _run(student, data, recipe, order, place, resume, progress or (lambda done: None))
@@ -103,7 +206,7 @@ def _run(
     order: torch.Generator,
     place: torch.device,
     resume: Resume | None,
-    tell: Callable[[Progress], None],
+    tell: Callable[[Epoch], None],
 ) -> None:
     """Train the student in place, from the state of an earlier part of the run if there is one."""
     stepper = make_stepper(student, recipe, place)
@@ -111,7 +214,7 @@ def _run(
     moving = Moving(student=student, optimizer=stepper.optimizer, generators=generators)
     losses = resume.load(moving) if resume is not None else []
     for epoch, loss in enumerate(losses, 1):
-        tell(Progress(epoch, recipe.epochs, loss, resumed=True))
+        tell(Epoch(epoch, recipe.epochs, loss, resumed=True))
     steps = len(batch_sizes(len(data.labels), recipe.batch_size))
     schedule = rates(recipe, steps)
     for epoch in range(len(losses), recipe.epochs):
@@ -121,7 +224,25 @@ def _run(
         if resume is not None:
             resume.save(moving, losses, last=epoch + 1 == recipe.epochs)
         note, stepper.note = stepper.note, ""
-        tell(Progress(epoch + 1, recipe.epochs, losses[-1], note=note))
+        tell(Epoch(epoch + 1, recipe.epochs, losses[-1], note=note))
+
+
+def make_stepper(student: nn.Module, training: Training, device: torch.device) -> Stepper:
+    """Make the fastest stepper of a device for the student's weights."""
+    network: Any = torch.compile(student) if training.compile else student
+    cuda = device.type == "cuda"
+    rate = torch.tensor(training.learning_rate, device=device) if cuda else training.learning_rate
+    optimizer = torch.optim.SGD(
+        student.parameters(),
+        lr=rate,
+        momentum=training.momentum,
+        weight_decay=training.weight_decay,
+        nesterov=training.nesterov,
+        fused=cuda or None,
+    )
+    if cuda:
+        return CapturedStepper(network, optimizer, training.label_smoothing, CudaCapture(device))
+    return Stepper(network, optimizer, training.label_smoothing)
 
 
 @contextmanager
@@ -148,16 +269,6 @@ def mean_loss(losses: list[Tensor], epoch: int) -> float:
             do="lower the learning rate or the number of epochs",
         )
     return mean
-
-
-def _recipe(training: Training | None, settings: dict[str, Any]) -> Training:
-    if training is None:
-        return Training(**settings)
-    if settings:
-        raise InputError(
-            "the training is given twice", expected="training, or its fields by name", got=", ".join(settings)
-        )
-    return training
 
 
 def _global_generators(device: torch.device) -> list[torch.Generator]:

@@ -1,16 +1,24 @@
-"""Look at a Hugging Face directory before anything opens it: data only, complete, inside the directory."""
+"""Model directories: looked at before anything opens them, and those of our own networks read without transformers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
 
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.text import parse_json
-from sfra.release.base import one_line
+from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
+from sfra.release.base import Loader, Options, Release, clean_names, one_line
+from sfra.release.module import load_module
+from sfra.release.preprocess import Preprocess, preprocess_from
+
+MODEL_TYPE = "sfra"
+"""``model_type`` of directories that hold a plain backbone."""
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_CLASSES = 1_000_000
@@ -18,6 +26,63 @@ MAX_CLASSES = 1_000_000
 LONGEST = 200
 """Letters of a file's name; longer ones are no names that file systems take."""
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
+
+
+class SfraDirectory(Loader):
+    """A directory that ``sfra train`` or ``sfra unlearn`` wrote for a network of ours; transformers is not needed."""
+
+    name = "sfra-directory"
+    description = "a model directory that sfra wrote"
+
+    def accepts(self, source: object) -> bool:
+        """Look at the kind of model in config.json."""
+        if not (isinstance(source, Path) and (source / "config.json").is_file()):
+            return False
+        try:
+            return read_json(source / "config.json").get("model_type") == MODEL_TYPE
+        except InputError:  # whoever loads it says so
+            return False
+
+    def load(self, source: Path, options: Options) -> Release:
+        """Build the backbone, fill it with the checked weights and split it."""
+        config = check_config(source)
+        model, known, classes = read_plain(source, config)
+        return load_module(
+            model,
+            options,
+            shapes=(known.shape,),
+            source=f"{options.source or f'model directory {source.resolve().name}'} ({known.name})",
+            names=clean_names(config.get("id2label"), classes),
+            preprocess=read_preprocess(source, config),
+        )
+
+
+def read_plain(directory: Path, config: Mapping[str, Any]) -> tuple[nn.Module, Backbone, int]:
+    """Read a directory whose ``model_type`` is ours: the model in float32 and eval mode, its backbone and classes.
+
+    Names, types and shapes in the file are compared with those of the backbone before anything is allocated.
+    """
+    known = _backbone_of(config)
+    shards = [file for file in check_weights(directory) if file.suffix == ".safetensors"]
+    found = {name: tensor for shard in shards for name, tensor in _outlines(shard).items()}
+    classes = _classes_of(config, found, known)
+    check_fit(found, known.skeleton(classes), f"the weights of {directory.name} do not fit {known.name}")
+    weights: dict[str, Tensor] = {}
+    for shard in shards:
+        with safe_open(shard, framework="pt") as file:
+            weights |= {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+    refuse_not_finite(weights, directory.name)
+    model = known.build(classes)
+    model.load_state_dict(weights, strict=True)
+    return model.eval(), known, classes
+
+
+def read_preprocess(directory: Path, config: Mapping[str, Any]) -> Preprocess | None:
+    """Read preprocessor_config.json if it is there; without it nothing is known about the images."""
+    file = directory / "preprocessor_config.json"
+    if not file.is_file():
+        return None
+    return preprocess_from({"size": config.get("image_size"), **read_json(file)})
 
 
 def read_json(file: Path) -> dict[str, Any]:
@@ -40,7 +105,13 @@ def check_config(directory: Path) -> dict[str, Any]:
     """Return config.json if transformers can build the model without foreign code or further downloads."""
     file = directory / "config.json"
     if not file.is_file():
-        _refuse_directory(directory)
+        found = sorted(entry.name for entry in directory.iterdir())
+        raise InputError(
+            "the directory is not a Hugging Face model" if found else "the directory is empty",
+            expected="config.json and model.safetensors",
+            got=one_line(", ".join(found[:6]), 120) or directory.name,
+            do="pass the model file itself if one of these is it" if found else None,
+        )
     config = read_json(file)
     _refuse_unsafe(config)
     if not isinstance(config.get("model_type"), str):
@@ -157,13 +228,40 @@ def _refuse_without_weights(directory: Path) -> None:
     raise InputError(f"{directory.name} has no weights", expected=f"{WEIGHTS}, or {INDEX} and its files")
 
 
-def _refuse_directory(directory: Path) -> None:
-    found = sorted(file.name for file in directory.iterdir())
-    if not found:
-        raise InputError("the directory is empty", expected="config.json and model.safetensors", got=directory.name)
-    raise InputError(
-        "the directory is not a Hugging Face model",
-        expected="config.json and model.safetensors",
-        got=one_line(", ".join(found[:6]), 120),
-        do="pass the model file itself if one of these is it",
-    )
+def _backbone_of(config: Mapping[str, Any]) -> Backbone:
+    name = config.get("backbone")
+    if name not in names() or find(name).family is not None:
+        plain = ", ".join(name for name in names() if find(name).family is None)
+        raise InputError(
+            "config.json names a backbone that is not known here",
+            expected=f"one of {plain}",
+            got=one_line(name, 120),
+            do="if it is an architecture of your own, import the module that registers it first",
+        )
+    return find(name)
+
+
+def _classes_of(config: Mapping[str, Any], found: Mapping[str, Tensor], known: Backbone) -> int:
+    """Return the number of outputs: as the configuration says, or else as the head in the file has."""
+    labels = config.get("id2label")
+    said = config.get("num_labels", len(labels) if isinstance(labels, Mapping) else None)
+    heads = [found[name].shape[0] for name in known.head_names() if name in found and found[name].ndim]
+    classes = heads[0] if said is None and heads else said
+    if not isinstance(classes, int) or isinstance(classes, bool) or classes not in heads:
+        raise InputError(
+            "config.json and the weights disagree about the number of classes",
+            expected=f"{heads[0]}, the outputs of the head" if heads else f"the head of {known.name}",
+            got=one_line(classes, 60),
+        )
+    return classes
+
+
+def _outlines(shard: Path) -> dict[str, Tensor]:
+    """Read names, kinds and shapes from the beginning of a file, as tensors without numbers."""
+    with safe_open(shard, framework="pt") as file:
+        slices = {name: file.get_slice(name) for name in file.keys()}  # noqa: SIM118 - not a mapping
+        kinds = {name: part.get_dtype().startswith(("F", "BF")) for name, part in slices.items()}
+        return {
+            name: torch.empty(part.get_shape(), dtype=torch.float32 if kinds[name] else torch.int64, device="meta")
+            for name, part in slices.items()
+        }
