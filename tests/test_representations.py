@@ -14,7 +14,6 @@ from sfra.attack.path import Trajectory
 from sfra.attack.probes.proposals import support
 from sfra.attack.probes.sample import Probes
 from sfra.auditing.trace import Trace
-from sfra.controls.heads import Heads
 from sfra.core.batches import TensorData
 from sfra.data import ArrayPixels, FeatureSet, ImageSet, ImageTensors, load_data
 from sfra.diagnostics.tradeoff import StoredCurves
@@ -108,10 +107,6 @@ SHOWN: dict[str, tuple[object, str]] = {
             progress=None,
         ),
         "Task(forget_classes=(3,), 286 forget and 286 retain samples, batch_size=64, seed=1, on cpu)",
-    ),
-    "heads": (
-        Heads(weights=torch.zeros(5, 8, 16), biases=torch.zeros(5, 8)),
-        "Heads(5 heads of 8 classes and 16 features)",
     ),
     "stored curves": (
         StoredCurves(retain=torch.tensor([0.9, 0.8]).double(), forget=torch.tensor([0.0, 0.5]).double()),

@@ -3,7 +3,7 @@
 They are no audit: the audit's two steps cannot import this package.
 """
 
-from sfra.controls.linear_probe import Probed, linear_probe
-from sfra.controls.pra import ALPHAS, VARIANTS, PraOutcome, Prototyped, pra
+from sfra.controls.linear import Probed, linear_probe
+from sfra.controls.prototypes import ALPHAS, VARIANTS, PraOutcome, Prototyped, pra
 
 __all__ = ["ALPHAS", "VARIANTS", "PraOutcome", "Probed", "Prototyped", "linear_probe", "pra"]

@@ -1,11 +1,10 @@
 """Diagnostics: why an audit came out as it did. They look at real data, after the fact, and change no result."""
 
-from sfra.diagnostics.agreement import Agreement, agreement
 from sfra.diagnostics.alignment import Alignment, AlignmentOverSeeds, alignment
 from sfra.diagnostics.confidence import ClassConfidence, Confidence, confidence
 from sfra.diagnostics.diagnose import Diagnostics, diagnose, diagnose_parts
 from sfra.diagnostics.geometry import Geometry, MapPoint, geometry
-from sfra.diagnostics.margin import Competitor, Margin, margin
+from sfra.diagnostics.margin import Agreement, Competitor, Margin, agreement, margin
 from sfra.diagnostics.sensitivity import Point, Sensitivity, sensitivity, sensitivity_from_rows
 from sfra.diagnostics.support import ProposalSupport, compare_support, describe_support
 from sfra.diagnostics.tradeoff import Budgeted, Efficient, StoredCurves, Tradeoff, pareto, tradeoff

@@ -87,7 +87,23 @@ def alignment(
 
 def over_seeds(rows: Sequence[Sequence[Alignment]]) -> tuple[AlignmentOverSeeds, ...]:
     """Summarise the alignment of several seeds, given one result of :func:`alignment` per seed."""
-    return tuple(_over_seeds(same) for same in zip(*rows, strict=True))
+    found = []
+    for same in zip(*rows, strict=True):
+        inner, inner_std = mean_and_std([one.inner for one in same])
+        cosines = [one.cosine for one in same if one.cosine is not None]
+        cosine, cosine_std = mean_and_std(cosines) if cosines else (None, None)
+        found.append(
+            AlignmentOverSeeds(
+                forget_class=same[0].forget_class,
+                seeds=len(same),
+                inner=inner,
+                inner_std=inner_std,
+                cosine=cosine,
+                cosine_std=cosine_std,
+                per_seed=same,
+            )
+        )
+    return tuple(found)
 
 
 def forget_pair(
@@ -118,36 +134,16 @@ def forget_pair(
 def _align(forget_class: int, S: Float[Tensor, "probes d"], E: Float[Tensor, "real d"]) -> Alignment:
     mu_S, mu_E = S.mean(0), E.mean(0)
     inner, norms = float(mu_S @ mu_E), (float(mu_S.norm()), float(mu_E.norm()))
+    columns = (S @ mu_E, E @ mu_S)
+    many = all(len(column) > 1 for column in columns)
     return Alignment(
         forget_class=forget_class,
         inner=inner,
         cosine=inner / (norms[0] * norms[1]) if all(norms) else None,
-        error=_error([S @ mu_E, E @ mu_S]),
+        error=math.sqrt(sum(float(one.var()) / len(one) for one in columns)) if many else None,
         probe_norm=norms[0],
         chance_norm=math.sqrt(float(S.var(0).sum()) / len(S)) if len(S) > 1 else None,
         feature_norm=norms[1],
         probes=len(S),
         samples=len(E),
-    )
-
-
-def _error(columns: Sequence[Float[Tensor, " _"]]) -> float | None:
-    """Return the standard error of a sum of independent means."""
-    if any(len(column) < 2 for column in columns):
-        return None
-    return math.sqrt(sum(float(column.var()) / len(column) for column in columns))
-
-
-def _over_seeds(same: Sequence[Alignment]) -> AlignmentOverSeeds:
-    inner, inner_std = mean_and_std([one.inner for one in same])
-    cosines = [one.cosine for one in same if one.cosine is not None]
-    cosine, cosine_std = mean_and_std(cosines) if cosines else (None, None)
-    return AlignmentOverSeeds(
-        forget_class=same[0].forget_class,
-        seeds=len(same),
-        inner=inner,
-        inner_std=inner_std,
-        cosine=cosine,
-        cosine_std=cosine_std,
-        per_seed=tuple(same),
     )

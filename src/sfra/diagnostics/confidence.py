@@ -86,33 +86,12 @@ def confidence(
     (1.0, 0.5)
     """
     check_evaluation(features, labels, forget, classes=head.classes, width=head.width)
-    sure, predicted = _predict(head, features, gain)
-    truth, given = labels.cpu(), predicted
+    parts = [head(chunk.float() / gain).double().softmax(1).max(1) for chunk in features.split(CHUNK)]  # type: ignore[no-untyped-call]
+    sure, given = (torch.cat([part[i] for part in parts]).cpu() for i in (0, 1))
+    truth = labels.cpu()
     is_forget = torch.isin(truth, torch.tensor(list(forget)))
     retain = [k for k in range(head.classes) if k not in set(forget)]
     classes = tuple(_class(k, sure[(truth == k) & (given == k)], sure[is_forget & (given == k)]) for k in retain)
-    return _total(classes, int(is_forget.sum()))
-
-
-def _predict(head: Head, features: Tensor, gain: float) -> tuple[Float[Tensor, " n"], Int[Tensor, " n"]]:
-    """Return confidence and arg-max class of every sample, the softmax in float64."""
-    parts = [head(chunk.float() / gain).double().softmax(1).max(1) for chunk in features.split(CHUNK)]  # type: ignore[no-untyped-call]
-    return torch.cat([part.values for part in parts]).cpu(), torch.cat([part.indices for part in parts]).cpu()
-
-
-def _class(label: int, correct: Float[Tensor, " right"], assigned: Float[Tensor, " given"]) -> ClassConfidence:
-    own, other = _mean(correct), _mean(assigned)
-    return ClassConfidence(
-        label=label,
-        correct=len(correct),
-        correct_confidence=own,
-        assigned=len(assigned),
-        assigned_confidence=other,
-        gap=_difference(own, other),
-    )
-
-
-def _total(classes: tuple[ClassConfidence, ...], forget_samples: int) -> Confidence:
     own = _weighted([(one.correct, one.correct_confidence) for one in classes])
     matched = _weighted([(one.assigned, one.correct_confidence) for one in classes])
     other = _weighted([(one.assigned, one.assigned_confidence) for one in classes])
@@ -124,13 +103,21 @@ def _total(classes: tuple[ClassConfidence, ...], forget_samples: int) -> Confide
         assigned_confidence=other,
         gap=_difference(own, other),
         matched_gap=_difference(matched, other),
-        forget_samples=forget_samples,
+        forget_samples=int(is_forget.sum()),
         classes=classes,
     )
 
 
-def _mean(values: Tensor) -> float | None:
-    return float(values.mean()) if len(values) else None
+def _class(label: int, correct: Float[Tensor, " right"], assigned: Float[Tensor, " given"]) -> ClassConfidence:
+    own, other = (float(values.mean()) if len(values) else None for values in (correct, assigned))
+    return ClassConfidence(
+        label=label,
+        correct=len(correct),
+        correct_confidence=own,
+        assigned=len(assigned),
+        assigned_confidence=other,
+        gap=_difference(own, other),
+    )
 
 
 def _weighted(pairs: Sequence[tuple[int, float | None]]) -> float | None:

@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
+from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 
 from sfra.attack.relearn import LabelledProbes
 from sfra.core.errors import InputError
 from sfra.core.head import Head
-from sfra.diagnostics.agreement import Agreement, agreement
 from sfra.diagnostics.alignment import forget_pair
 from sfra.diagnostics.record import Record
+
+Column = NDArray[np.float64]
 
 QUANTILES = (0.05, 0.25, 0.5, 0.75, 0.95)
 """Where the distribution of ``α_j`` is read."""
@@ -37,6 +40,25 @@ BOOTSTRAP = 200
 
 POINTS = 1000
 """Most pairs (exact, approximate) that are kept for a scatter plot."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Agreement(Record):
+    """Exact values ``y`` against their approximation ``x``, pair by pair."""
+
+    pairs: int
+    pearson: float | None
+    """Linear correlation, -1 to 1; None when one of the columns is constant."""
+    spearman: float | None
+    """Correlation of the ranks, ties sharing their mean rank; None when one of the columns is constant."""
+    slope_through_origin: float | None
+    """``Σ x y / Σ x²``: the factor between the two; None when all ``x`` are zero."""
+    slope: float | None
+    """Least squares of ``y`` on ``x`` with an intercept; None when ``x`` is constant."""
+    intercept: float | None
+    """The intercept of that line."""
+    sign_agreement: float
+    """Share of pairs of the same sign; a zero agrees with a zero only."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +153,26 @@ def margin(
     found = []
     for c in sorted(set(forget)):
         S, E = forget_pair(probes, features, labels, c, gain=gain)
-        found.append(_margin(c, retain, S, E, alphas(head, S, c)[:, retain], bootstrap, points, seed))
+        alpha, mu_E = alphas(head, S, c)[:, retain], E.mean(0)
+        inner, exact = float(S.mean(0) @ mu_E), alpha.T @ (S @ mu_E) / len(S)
+        competitors = tuple(_competitor(j, alpha[:, i], inner, float(exact[i])) for i, j in enumerate(retain))
+        spread, spread_inner = _resample(S, E, alpha, bootstrap, seed)
+        low, high = spread_inner.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
+        found.append(
+            Margin(
+                forget_class=c,
+                probes=len(S),
+                samples=len(E),
+                inner=inner,
+                inner_interval=(low, high),
+                competitors=competitors,
+                sufficient=sum(one.sufficient for one in competitors),
+                rising=sum(one.total > 0.0 for one in competitors),
+                agreement=agreement(spread.numpy(), spread_inner[:, None].expand_as(spread).numpy()),
+                bootstrap=bootstrap,
+                points=_thin(retain, spread, spread_inner, points),
+            )
+        )
     return tuple(found)
 
 
@@ -144,38 +185,6 @@ def alphas(head: Head, samples: Float[Tensor, "n d"], forget_class: int) -> Floa
     weight, bias = head.weight.double(), head.bias.double()
     p = torch.nn.functional.linear(samples.cpu().double(), weight, bias).softmax(1)
     return 1.0 - p[:, forget_class, None] + p
-
-
-def _margin(
-    forget_class: int,
-    retain: Sequence[int],
-    S: Float[Tensor, "n d"],
-    E: Float[Tensor, "e d"],
-    alpha: Float[Tensor, "n R"],
-    bootstrap: int,
-    points: int,
-    seed: int,
-) -> Margin:
-    mu_E = E.mean(0)
-    inner = float(S.mean(0) @ mu_E)
-    exact = alpha.T @ (S @ mu_E) / len(S)
-    competitors = tuple(_competitor(j, alpha[:, i], inner, float(exact[i])) for i, j in enumerate(retain))
-    spread, spread_inner = _resample(S, E, alpha, bootstrap, seed)
-    approximate = spread_inner[:, None].expand_as(spread)
-    ends = spread_inner.quantile(torch.tensor([0.025, 0.975], dtype=torch.float64)).tolist()
-    return Margin(
-        forget_class=forget_class,
-        probes=len(S),
-        samples=len(E),
-        inner=inner,
-        inner_interval=(ends[0], ends[1]),
-        competitors=competitors,
-        sufficient=sum(one.sufficient for one in competitors),
-        rising=sum(one.total > 0.0 for one in competitors),
-        agreement=agreement(spread.numpy(), approximate.numpy()),
-        bootstrap=bootstrap,
-        points=_thin(retain, spread, spread_inner, points),
-    )
 
 
 def _competitor(label: int, alpha: Float[Tensor, " n"], inner: float, exact: float) -> Competitor:
@@ -203,14 +212,13 @@ def _resample(
     A sample is a count per row, so the means of all samples are a few products with matrices of counts.
     """
     generator = torch.Generator().manual_seed(seed)
-    of_probes, of_real = (_counts(len(rows), bootstrap, generator) / len(rows) for rows in (S, E))
-    weighted = of_probes * ((of_real @ E) @ S.T)
+    shares = []
+    for rows in (S, E):
+        drawn = torch.randint(len(rows), (bootstrap, len(rows)), generator=generator)
+        counts = torch.zeros(bootstrap, len(rows), dtype=torch.float64)
+        shares.append(counts.scatter_add_(1, drawn, torch.ones_like(drawn).double()) / len(rows))
+    weighted = shares[0] * ((shares[1] @ E) @ S.T)
     return weighted @ alpha, weighted.sum(1)
-
-
-def _counts(rows: int, bootstrap: int, generator: torch.Generator) -> Float[Tensor, "B rows"]:
-    drawn = torch.randint(rows, (bootstrap, rows), generator=generator)
-    return torch.zeros(bootstrap, rows, dtype=torch.float64).scatter_add_(1, drawn, torch.ones_like(drawn).double())
 
 
 def _thin(
@@ -221,3 +229,41 @@ def _thin(
     count = min(most, samples * competitors)
     places = [(k * samples // count, k % competitors) for k in range(count)]
     return tuple((retain[i], float(exact[b, i]), float(approximate[b])) for b, i in places)
+
+
+def agreement(exact: ArrayLike, approximate: ArrayLike) -> Agreement:
+    """Compare exact values with approximate ones.
+
+    >>> found = agreement([2.0, 4.0, -6.0], [1.0, 2.0, -3.0])
+    >>> found.slope_through_origin, found.sign_agreement
+    (2.0, 1.0)
+    """
+    y, x = (np.asarray(values, dtype=np.float64).ravel() for values in (exact, approximate))
+    if len(x) == 0 or len(x) != len(y):
+        raise InputError("the pairs do not match", expected="one exact value per approximate one", got=(len(y), len(x)))
+    square, dx = float(x @ x), x - x.mean()
+    slope = float(dx @ (y - y.mean()) / (dx @ dx)) if np.ptp(x) > 0.0 else None
+    return Agreement(
+        pairs=len(x),
+        pearson=_correlation(x, y),
+        spearman=_correlation(_ranks(x), _ranks(y)),
+        slope_through_origin=float(x @ y) / square if square > 0.0 else None,
+        slope=slope,
+        intercept=None if slope is None else float(y.mean() - slope * x.mean()),
+        sign_agreement=float((np.sign(x) == np.sign(y)).mean()),
+    )
+
+
+def _ranks(values: Column) -> Column:
+    """Return ranks from 1, the mean of its places for each value of a tie."""
+    _, place, count = np.unique(values, return_inverse=True, return_counts=True)
+    last = np.cumsum(count)
+    ranks: Column = (last - (count - 1) / 2.0)[place]
+    return ranks
+
+
+def _correlation(x: Column, y: Column) -> float | None:
+    if np.ptp(x) == 0.0 or np.ptp(y) == 0.0:
+        return None
+    dx, dy = x - x.mean(), y - y.mean()
+    return float(np.clip(dx @ dy / (np.linalg.norm(dx) * np.linalg.norm(dy)), -1.0, 1.0))

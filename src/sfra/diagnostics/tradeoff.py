@@ -106,10 +106,17 @@ def tradeoff(traces: Sequence[Accuracies], *, epsilons: Sequence[float] = BUDGET
     """
     if not traces:
         raise InputError("there is no trace", expected="one per seed, one or more")
-    return Tradeoff(
-        efficient=tuple(_efficient(trace) for trace in traces),
-        budgets=tuple(_budgeted(traces, float(epsilon)) for epsilon in sorted(epsilons)),
-    )
+    efficient = []
+    for trace in traces:
+        rs, retain = relearning_curve(trace.retain, trace.forget).tolist(), trace.retain.double()
+        change = (retain - retain[0]).tolist()
+        efficient.append(tuple(Efficient(epoch=i, change=change[i], rs=rs[i]) for i in pareto(rs, change)))
+    budgets = []
+    for epsilon in sorted(map(float, epsilons)):
+        scores = tuple(rs_at_budget(trace.retain, trace.forget, epsilon) for trace in traces)
+        mean, std = mean_and_std(scores)
+        budgets.append(Budgeted(epsilon=epsilon, rs=mean, rs_std=std, rs_seeds=scores))
+    return Tradeoff(efficient=tuple(efficient), budgets=tuple(budgets))
 
 
 def pareto(rs: Sequence[float], change: Sequence[float]) -> list[int]:
@@ -128,16 +135,3 @@ def pareto(rs: Sequence[float], change: Sequence[float]) -> list[int]:
         if not kept or same or rs[i] > rs[kept[-1]]:
             kept.append(i)
     return kept
-
-
-def _efficient(trace: Accuracies) -> tuple[Efficient, ...]:
-    rs = relearning_curve(trace.retain, trace.forget).tolist()
-    retain = trace.retain.double()
-    change = (retain - retain[0]).tolist()
-    return tuple(Efficient(epoch=i, change=change[i], rs=rs[i]) for i in pareto(rs, change))
-
-
-def _budgeted(traces: Sequence[Accuracies], epsilon: float) -> Budgeted:
-    scores = [rs_at_budget(trace.retain, trace.forget, epsilon) for trace in traces]
-    mean, std = mean_and_std(scores)
-    return Budgeted(epsilon=epsilon, rs=mean, rs_std=std, rs_seeds=tuple(scores))

@@ -11,11 +11,11 @@ from torch import Tensor
 from torch.nn.functional import linear, normalize
 
 from sfra.auditing.evaluate import check_evaluation
-from sfra.controls.heads import measure_heads
+from sfra.controls.linear import measure_heads
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.metrics import TOLERANCE, relearning_score
-from sfra.core.types import Features, Labels
+from sfra.core.types import Labels
 from sfra.data.sets import FeatureSet
 
 VARIANTS = ("cosine", "l2")
@@ -111,13 +111,16 @@ def pra(
     """
     _check(head, train, forget, variant=variant, k=k, max_drop=max_drop)
     support = _draw_support(train.labels.cpu(), forget, k=k, seed=seed)
-    prototypes = torch.stack([_prototype(train.features[list(rows)]) for rows in support.values()])
-    weights, biases = _blend(head, tuple(support), prototypes, variant)
-    hits, retained = _retain_hits(head, tuple(support), weights, biases, train)
+    forgotten, samples = list(support), [train.features[list(rows)].float() for rows in support.values()]
+    prototypes = torch.stack([normalize(some.mean(0), dim=0).cpu() for some in samples])
+    weights, biases = _blend(head, forgotten, prototypes, variant)
+    hits, retained = _retain_hits(head, forgotten, weights, biases, train)
     curve = (hits.double() / retained).tolist()
     chosen = next(i for i, accuracy in enumerate(curve) if curve[-1] - accuracy <= max_drop + TOLERANCE)
+    weight, bias = head.weight.clone(), head.bias.clone()
+    weight[forgotten], bias[forgotten] = weights[chosen], biases[chosen]
     return Prototyped(
-        head=_with_rows(head, tuple(support), weights[chosen], biases[chosen]),
+        head=Head(weight, bias),
         released=head,
         alpha=ALPHAS[chosen],
         support=support,
@@ -132,10 +135,6 @@ def _draw_support(labels: Labels, forget: Sequence[int], *, k: int, seed: int) -
     order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
     shuffled = labels[order]
     return {c: tuple(sorted(order[shuffled == c][:k].tolist())) for c in sorted(forget)}
-
-
-def _prototype(features: Float[Tensor, "k d"]) -> Float[Tensor, " d"]:
-    return normalize(features.float().mean(0), dim=0).cpu()
 
 
 def _blend(
@@ -186,12 +185,6 @@ def _stay_correct(
     own = best[:, None, None]
     holds = torch.where(earlier[:, None], own > contested, own >= contested).all(2)
     return holds & (predicted == labels)[:, None]
-
-
-def _with_rows(head: Head, forget: Sequence[int], rows: Features, biases: Float[Tensor, " n"]) -> Head:
-    weight, bias = head.weight.clone(), head.bias.clone()
-    weight[list(forget)], bias[list(forget)] = rows, biases
-    return Head(weight, bias)
 
 
 def _check(head: Head, train: FeatureSet, forget: Sequence[int], *, variant: str, k: int, max_drop: float) -> None:

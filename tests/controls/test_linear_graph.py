@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable
 from typing import Any
 
@@ -12,14 +11,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
 
+import sfra.controls.linear
 from sfra.controls import linear_probe
-from sfra.controls.sgd import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
+from sfra.controls.linear import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
 from sfra.core.head import Head
 from sfra.data import FeatureSet
 from sfra.models.training.stepper import Capture, CudaCapture
-
-PROBE = importlib.import_module("sfra.controls.linear_probe")
-"""The module: ``sfra.controls.linear_probe`` as an attribute is the function of the same name."""
 
 CLASSES, WIDTH, SAMPLES, BATCH = 4, 6, 109, 16
 
@@ -167,7 +164,7 @@ def test_the_probe_records_one_graph_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -
             recorded.append(made)
             return made
 
-    monkeypatch.setattr(PROBE, "CudaCapture", Counted)
+    monkeypatch.setattr(sfra.controls.linear, "CudaCapture", Counted)
     data = FeatureSet(features=noisy()[0], labels=noisy()[1])
     runs = [linear_probe(data, data, [1], classes=CLASSES, batch_size=BATCH, device="cuda") for _ in range(2)]
     assert len(recorded) == 2
