@@ -7,7 +7,6 @@ list; they serve as the test part, since the published ``test`` has no labels.
 
 from __future__ import annotations
 
-import itertools
 import os
 import re
 import zipfile
@@ -99,18 +98,19 @@ Recognise = Callable[[Official, Path], Copy | None]
 
 def find_copy(official: Official, layouts: Sequence[Recognise]) -> Copy:
     """Find the first copy: in the data folders, or one level down, in that order."""
-    paths = list(_candidates(official))
-    for path, recognise in itertools.product(paths, layouts):
-        copy = recognise(official, path)
+    unknown: list[str] = []
+    for path in _candidates(official):
+        copy = next(filter(None, (recognise(official, path) for recognise in layouts)), None)
         if copy is not None:
             return copy
+        unknown.append(str(path))
     folders = [str(folder.absolute()) for folder in _data_folders()]
-    unknown = f"; these have another layout: {', '.join(map(str, paths[:4]))}" if paths else ""
+    others = f"; these have another layout: {', '.join(unknown[:4])}" if unknown else ""
     raise InputError(
         f"there is no copy of {official.name} on this machine",
         expected=f"{official.download}, as it is or unpacked; or folders train and test with one sub-folder of images "
         "per class; or Parquet files",
-        got=f"nothing in {', '.join(folders)}{unknown}",
+        got=f"nothing in {', '.join(folders)}{others}",
         do=f"put it into {folders[-1]}, or set SFRA_DATA to the folder that holds it",
     )
 
@@ -125,7 +125,7 @@ def recognise_folders(official: Official, path: Path) -> Copy | None:
     if not any(folders.values()):
         return None
     notes = {} if folders["test"] else _annotations(tree.text(NOTES))
-    named = {_plain(folder) for part in folders.values() for folder in part} | set(notes.values())
+    named = {_plain(Path(folder).name) for part in folders.values() for folder in part} | set(notes.values())
     _refuse_other_classes(official, path, named)
     known = official.class_names or tuple(sorted(named))
     index = {name: label for label, name in enumerate(known)}
@@ -134,7 +134,7 @@ def recognise_folders(official: Official, path: Path) -> Copy | None:
         if part == "test" and notes:
             listed = {image: os.path.basename(image) for image in tree.images("val/images")}
             return {image: index[notes[name]] for image, name in listed.items() if name in notes}
-        return {image: index[_plain(folder)] for folder in folders[part] for image in tree.images(folder)}
+        return {image: index[_plain(Path(folder).name)] for folder in folders[part] for image in tree.images(folder)}
 
     def files(part: Part) -> list[str | Path]:
         lists = [path / NOTES] if part == "test" and notes else []
@@ -278,7 +278,7 @@ def _annotations(text: str) -> dict[str, str]:
 
 def _plain(name: str) -> str:
     """Write a class name as the authors do: ``Aquarium fish`` is ``aquarium_fish``."""
-    return re.sub(r"[ -]+", "_", os.path.basename(name).strip().lower())
+    return re.sub(r"[ -]+", "_", name.strip().lower())
 
 
 def _order(official: Official, path: Path, names: Sequence[str] | None) -> dict[int, int]:

@@ -165,24 +165,19 @@ def _one_tensor(images: ImageSet, device: torch.device) -> Tensor | None:
     row = 0
     for start in range(0, len(images), CHUNK):
         for block in images.pixels.pieces(start, start + CHUNK):
-            whole = _room(images, block, device) if whole is None else whole
+            if whole is None:
+                shape = (len(images), *block.shape[1:])
+                try:
+                    whole = torch.empty(shape, dtype=block.dtype, device=device)
+                except RuntimeError:
+                    raise InputError(
+                        f"the images of {images.source} do not fit into the memory of {device}",
+                        expected="images that can be kept there while the model is trained",
+                        got=f"{images.described()}: {math.prod(shape) * block.itemsize / 2**30:.1f} GiB",
+                        do="resize the files, or train on fewer of them",
+                    ) from None
             if block.shape[1:] != whole.shape[1:]:
                 return None
             whole[row : row + len(block)] = block.to(device)
             row += len(block)
     return whole
-
-
-def _room(images: ImageSet, first: Tensor, device: torch.device) -> Tensor:
-    """Make room for images like the first ones."""
-    shape = (len(images), *first.shape[1:])
-    size = math.prod(shape) * first.itemsize / 2**30
-    try:
-        return torch.empty(shape, dtype=first.dtype, device=device)
-    except RuntimeError:
-        raise InputError(
-            f"the images of {images.source} do not fit into the memory of {device}",
-            expected="images that can be kept there while the model is trained",
-            got=f"{len(images):,} images of shape {list(shape[1:])}: {size:.1f} GiB",
-            do="resize the files, or train on fewer of them",
-        ) from None
