@@ -14,8 +14,6 @@ from pathlib import Path
 import pytest
 
 from builders.cli import Files, run
-from sfra.bench.engine.work import _WORKS
-from sfra.bench.shapes import KINDS
 from sfra.cli import main
 
 Capture = pytest.CaptureFixture[str]
@@ -99,7 +97,7 @@ def content(folder: Path) -> set[str]:
 # a complete store
 
 
-def test_a_second_run_computes_nothing_and_names_the_next_command(own: Path, capfd: Capture) -> None:
+def test_second_run_computes_nothing_and_names_the_next_command(own: Path, capfd: Capture) -> None:
     ran = run(capfd, "bench", "run", "own.toml", "--store", "store")
     assert (ran.code, ran.out) == (0, f"{GOALS} of {GOALS} goals done\n")
     assert ran.err == "make the tables with: sfra bench report own.toml --store store\n"
@@ -123,7 +121,7 @@ def test_status_writes_nothing_and_counts_a_part(own: Path, capfd: Capture) -> N
     assert content(own) == before
 
 
-def test_a_report_prints_tables_and_keeps_all_of_them_if_asked(own: Path, capfd: Capture) -> None:
+def test_report_prints_tables_and_keeps_all_of_them_if_asked(own: Path, capfd: Capture) -> None:
     before = content(own)
     shown = run(capfd, "bench", "report", "own.toml", "--store", "store")
     assert shown.code == 0
@@ -149,7 +147,7 @@ def test_features_that_were_thrown_away_are_not_missed_by_finished_audits(own: P
     assert "1 results of the protocol are not there" in report.out
 
 
-def test_a_complete_store_needs_neither_the_data_nor_the_device(
+def test_complete_store_needs_neither_the_data_nor_the_device(
     own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def gone(*arguments: object, **settings: object) -> None:
@@ -162,7 +160,7 @@ def test_a_complete_store_needs_neither_the_data_nor_the_device(
 # parts, failures, interruptions
 
 
-def test_a_part_is_computed_alone_and_a_report_says_what_is_missing(own: Path, capfd: Capture) -> None:
+def test_part_is_computed_alone_and_report_says_what_is_missing(own: Path, capfd: Capture) -> None:
     options = ("--store", "new", "--only", "what=accuracy", "--workers", 1)
     ran = run(capfd, "bench", "run", "own.toml", *options, "--json")
     found = json.loads(ran.out)
@@ -176,7 +174,7 @@ def test_a_part_is_computed_alone_and_a_report_says_what_is_missing(own: Path, c
     assert f"{GOALS - 1} results of the protocol are not there" in report.out
 
 
-def test_a_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone(
+def test_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone(
     own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     command = ("moody.toml", "--store", "store", "--workers", 1)
@@ -266,7 +264,7 @@ def _running(capfd: Capture) -> list[str]:
         ("extends = ", "wrong.toml"),
     ],
 )
-def test_a_protocol_that_cannot_work_is_refused_at_once(own: Path, capfd: Capture, changes: str, message: str) -> None:
+def test_bench_refuses_a_wrong_protocol_at_once(own: Path, capfd: Capture, changes: str, message: str) -> None:
     (own / "wrong.toml").write_text(f'name = "wrong"\n{changes}\n')
     ran = run(capfd, "bench", "run", "wrong.toml", "--store", "fresh")
     assert (ran.code, ran.out) == (2, "")
@@ -294,7 +292,7 @@ def test_a_protocol_that_cannot_work_is_refused_at_once(own: Path, capfd: Captur
         (("retry", "own.toml"), "fresh"),
     ],
 )
-def test_wrong_options_end_with_a_message_and_2_and_leave_nothing(
+def test_bench_refuses_wrong_options_and_leaves_nothing(
     own: Path, capfd: Capture, options: tuple[str, ...], message: str
 ) -> None:
     (own / "half.toml").write_text("name = 'half'")
@@ -305,7 +303,7 @@ def test_wrong_options_end_with_a_message_and_2_and_leave_nothing(
     assert not (own / "fresh").exists()
 
 
-def test_a_data_set_that_is_not_there_is_one_message_before_any_work(
+def test_missing_data_set_is_one_message_before_any_work(
     own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("SFRA_DATA", str(own / "nothing"))
@@ -335,35 +333,11 @@ def test_what_is_no_store_is_refused_and_left_alone(
     assert content(own) == before
 
 
-def test_a_report_is_not_written_over_a_file(own: Path, capfd: Capture) -> None:
+def test_report_is_not_written_over_a_file(own: Path, capfd: Capture) -> None:
     ran = run(capfd, "bench", "report", "own.toml", "--store", "store", "--out", "own.toml")
     assert (ran.code, ran.out) == (2, "")
     assert "own.toml is a file" in ran.err
     assert (own / "own.toml").read_text() == PROTOCOL
-
-
-def test_the_order_of_classes_does_not_make_other_cells(own: Path, capfd: Capture) -> None:
-    (own / "turned.toml").write_text('name = "turned"\nextends = "own.toml"\nforget = [[6, 1]]\n')
-    (own / "sorted.toml").write_text('name = "sorted"\nextends = "own.toml"\nforget = [[1, 6]]\n')
-    from sfra.bench.plan import plan
-    from sfra.bench.protocol import load_protocol
-
-    turned, ordered = (plan(load_protocol(own / f"{name}.toml")) for name in ("turned", "sorted"))
-    assert [goal.cell for goal in turned] == [goal.cell for goal in ordered]
-
-
-def test_every_kind_of_cell_may_have_a_limit() -> None:
-    import sfra.bench.tasks.diagnosing
-    import sfra.bench.tasks.measurements
-    import sfra.bench.tasks.models
-
-    homes = (
-        sfra.bench.tasks.models.__name__,
-        sfra.bench.tasks.measurements.__name__,
-        sfra.bench.tasks.diagnosing.__name__,
-    )
-    kinds = {kind for kind, known in _WORKS.items() if known.function.__module__ in homes}
-    assert set(KINDS) == kinds
 
 
 def test_results_are_packed_and_reported_from_another_store(own: Path, capfd: Capture) -> None:
@@ -377,7 +351,7 @@ def test_results_are_packed_and_reported_from_another_store(own: Path, capfd: Ca
     assert "DELETE" in here
 
 
-def test_an_archive_of_another_ending_or_none_at_all_is_refused(own: Path, capfd: Capture) -> None:
+def test_wrong_or_missing_archive_is_refused(own: Path, capfd: Capture) -> None:
     told = run(capfd, "bench", "pack", "own.toml", "--store", "store", "--out", "results.zip")
     assert (told.code, "ending in .tar, .tar.gz, .tar.xz" in told.err) == (2, True)
     for name in ("none.tar.gz", "own.toml"):
