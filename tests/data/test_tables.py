@@ -221,7 +221,7 @@ def test_a_folder_wins_over_an_id_and_a_path_is_no_id(tmp_path: Path, monkeypatc
 def test_without_an_answer_of_the_hub_the_reason_is_given(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for problem, reason in (
         (ValueError("404 Client Error.\n\nmore"), "ValueError: 404 Client Error."),
-        (OSError(), ""),
+        (OSError(), "OSError: "),
     ):
         monkeypatch.setattr("huggingface_hub.snapshot_download", Hub(problem))
         expected = rf"there is no folder no/where, and (.*\n)*  got:      {reason}\n  do: .*network"
