@@ -18,8 +18,8 @@ from sfra.core.batches import TensorData
 from sfra.data import ArrayPixels, FeatureSet, ImageSet, ImageTensors, load_data
 from sfra.diagnostics.tradeoff import StoredCurves
 from sfra.models.backbones.checkpoint import Checkpoint
-from sfra.models.made import Made
 from sfra.unlearn.base import Record, Unlearned
+from sfra.unlearn.make import Made
 from sfra.unlearn.quality import Quality
 from sfra.unlearn.splits import Splits
 from sfra.unlearn.task import Task, View

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import textwrap
 from importlib.metadata import EntryPoint
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +19,7 @@ from sfra.core.errors import InputError, MissingPackageError
 from sfra.core.head import Head
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import save_model
-from sfra.release import LOADERS, Loader, Options, Release, architecture, load
+from sfra.release import LOADERS, Release, architecture, load
 
 HEAD = Head(np.arange(12.0).reshape(4, 3), [0.0, 1.0, 2.0, 3.0])
 
@@ -136,23 +138,17 @@ def test_a_missing_package_names_the_extra(
     assert f'pip install "sfra[{extra}]"' in str(caught.value)
 
 
-class TextHead(Loader):
-    """Numbers as text, one row a class, the bias last: a format that nobody else has."""
-
-    name = "text-head"
-    description = "a head as text (.head)"
-    suffixes = (".head",)
-
-    def load(self, source: Path, options: Options) -> Release:
-        rows = np.loadtxt(source)
-        return load(Head(rows[:, :-1], rows[:, -1]))
-
-
-def test_a_format_is_one_loader_and_its_registration(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_format_is_the_loader_that_contributing_shows_and_its_registration(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = (Path(__file__).parents[2] / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown: dict[str, Any] = {}
+    (code,) = re.findall(r"^```python\n(# src/sfra/release/text_head\.py.*?)^```", page, re.M | re.S)
+    exec(code, shown)  # noqa: S102 - our own document
     np.savetxt(tmp_path / "mine.head", np.column_stack([HEAD.weight, HEAD.bias]))
     with pytest.raises(InputError, match=r"mine\.head is not a model that can be read"):
         load(tmp_path / "mine.head")
-    monkeypatch.setattr("sfra.release.base.LOADERS", [*LOADERS, TextHead()])
+    monkeypatch.setattr("sfra.release.base.LOADERS", [*LOADERS, shown["TextHeadLoader"]()])
     assert load(tmp_path / "mine.head").fingerprint == HEAD.fingerprint
     with pytest.raises(InputError, match=r"this is not a model\n.*a head as text \(\.head\)"):
         load(3)

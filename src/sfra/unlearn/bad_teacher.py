@@ -9,8 +9,7 @@ from typing import Literal
 import torch
 
 from sfra.models.training.train import logits
-from sfra.unlearn.base import Loss, StepMethod
-from sfra.unlearn.divergence import kl
+from sfra.unlearn.base import Loss, StepMethod, kl
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task, frozen_copy
 

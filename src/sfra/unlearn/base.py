@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -12,17 +13,21 @@ from typing import ClassVar, Literal, NamedTuple, final
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
+from torch.nn.functional import kl_div
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra.core.errors import InputError
+from sfra.core.types import Logits
 from sfra.models.forward import Precision, bring_home, computing
 from sfra.models.training.train import Epoch, Samples, device_of, mean_loss, seeded, step
-from sfra.unlearn.prepare import open_task
 from sfra.unlearn.quality import Quality, measure
-from sfra.unlearn.task import Rebuild, Task
+from sfra.unlearn.task import Rebuild, Task, open_task
 
 Loss = Float[Tensor, ""]
 """What one step descends."""
+
+DIVERGED = "the training diverged"
+"""What :func:`sfra.models.training.train.mean_loss` says of a run whose loss is no longer finite."""
 
 
 class Checkpoint(NamedTuple):
@@ -232,3 +237,49 @@ def _keep_best(
     if weights:
         checkpoint.model.load_state_dict(weights)
     return checkpoint.model, epoch, tuple(history)
+
+
+def choose(
+    candidates: Sequence[UnlearningMethod],
+    model: nn.Module,
+    train: Samples,
+    forget: Sequence[int],
+    *,
+    validation: Samples,
+    rebuild: Rebuild | None = None,
+    seed: int = 0,
+    device: torch.device | str | None = None,
+) -> Unlearned:
+    """Run every candidate and return the result of the highest AUS on the validation split.
+
+    The first of equals wins, so list the recipe nearest to the published one first. How a model stands up
+    to an audit plays no part. A candidate that diverges is left out, with a warning.
+    """
+    if not candidates:
+        raise InputError("there is no recipe to choose from", expected="at least one candidate")
+    results = []
+    for method in candidates:
+        try:
+            results.append(
+                method(model, train, forget, validation=validation, rebuild=rebuild, seed=seed, device=device)
+            )
+        except InputError as problem:
+            if problem.what != DIVERGED:
+                raise
+            warnings.warn(f"left out, {DIVERGED}: {method.name} {asdict(method)}", RuntimeWarning, stacklevel=2)
+    if not results:
+        do = "lower the learning rates"
+        raise InputError("every candidate diverged", expected="one that does not", got=len(candidates), do=do)
+    return max(results, key=lambda result: -math.inf if result.quality is None else result.quality.aus)
+
+
+def kl(teacher: Logits, student: Logits, *, temperature: float = 1.0) -> Loss:
+    """Compute ``T² · KL(p‖q)``, averaged over the samples.
+
+    ``p = softmax(teacher / T)`` and ``q = softmax(student / T)``; ``KL(p‖q) = Σ_j p_j (log p_j - log q_j)``
+    with ``0 log 0 = 0``, so that a teacher logit of ``-inf`` is allowed. The factor ``T²`` keeps the size of
+    the gradient when ``T`` changes.
+    """
+    log_student = (student / temperature).log_softmax(1)
+    target = (teacher / temperature).softmax(1)
+    return kl_div(log_student, target, reduction="batchmean") * temperature**2

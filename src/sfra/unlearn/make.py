@@ -5,9 +5,9 @@ from __future__ import annotations
 import copy
 import hashlib
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -16,25 +16,42 @@ import torch
 from torch import nn
 
 from sfra import unlearn
+from sfra._version import __version__
+from sfra.attack.grid import Progress
 from sfra.auditing.naming import check_order
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError, NotFiniteError
-from sfra.data import Augment
+from sfra.data import Augment, ImageTensors
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.models.forward import bring_home
-from sfra.models.made import Made, Tell, common_facts, noting, silent
 from sfra.models.recipes import Recipe
-from sfra.models.training.train import Training, train
+from sfra.models.training.train import Epoch, Training, train
 from sfra.release import Preprocess
 from sfra.release.base import usable_device
 from sfra.unlearn.splits import open_splits
 from sfra.unlearn.task import draw_seed
 
-__all__ = ["Made", "Tell", "run_seed", "train_model", "unlearn_model"]
-
 SMALL = 100_000
 """Networks of fewer weights train faster on one thread of the CPU than on several."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Made:
+    """A new model, and how it came about."""
+
+    checkpoint: Checkpoint
+    """The model, on the CPU, with what is needed to use it; its notes are the facts."""
+    facts: dict[str, Any]
+    """Values of JSON: settings, seeds, accuracies on the validation split, history, seconds."""
+
+    def __repr__(self) -> str:
+        """Say what was made; the facts have all of it."""
+        return f"Made({self.facts.get('kind')!r}, {self.checkpoint!r})"
+
+    def save(self, folder: Path) -> Path:
+        """Write a model directory that ``sfra audit`` and transformers can load."""
+        return self.checkpoint.save(folder)
 
 
 def train_model(
@@ -46,7 +63,7 @@ def train_model(
     seed: int = 0,
     device: str = "cpu",
     resume: Path | None = None,
-    progress: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Made:
     """Train an original; or, ``without`` some classes, a reference that has their outputs but never saw them.
 
@@ -63,14 +80,19 @@ def train_model(
         resume: See ``checkpoint`` of :func:`sfra.models.training.train.train`; delete it once the model is saved.
         progress: Told the stage, and how far it is.
     """
-    began, tell = time.perf_counter(), progress or silent
+    began, tell = time.perf_counter(), progress or (lambda *stage: None)
     usable_device(device)
     unlearn.check_recipe(recipe)
     training, own = Training(**recipe.training), run_seed(seed, without)
     tell("loading data", 0, 1)
     prepare = Preprocess(**recipe.preprocess) if recipe.preprocess else None
     splits = open_splits(data, prepare=prepare, augment=_augment(recipe), without=without, device=device)
-    model = _build(backbone, splits.classes, draw_seed(torch.Generator().manual_seed(own)), recipe.pretrained)
+    model = backbones.build(
+        backbone,
+        classes=splits.classes,
+        seed=draw_seed(torch.Generator().manual_seed(own)),
+        pretrained=recipe.pretrained,
+    )
     losses: list[float] = []
     notes: list[str] = []
     with _threads(model, device):
@@ -82,7 +104,7 @@ def train_model(
             training=training,
             seed=own,
             checkpoint=resume,
-            progress=noting(tell, "training", losses, notes),
+            progress=_noting(tell, "training", losses, notes),
         )
         tell("measuring", 0, 1)
         quality = splits.measure(trained, without)
@@ -91,7 +113,7 @@ def train_model(
         "without": sorted(without),
         "training": asdict(training),
         "losses": losses,
-        **common_facts(data, recipe, splits.train, seed, device),
+        **_common_facts(data, recipe, splits.train, seed, device),
         "validation": quality,
         "notes": notes,
         "seconds": time.perf_counter() - began,
@@ -117,7 +139,7 @@ def unlearn_model(
     settings: Mapping[str, Any] = MappingProxyType({}),
     seed: int = 0,
     device: str = "cpu",
-    progress: Tell | None = None,
+    progress: Progress | None = None,
 ) -> Made:
     """Make a model forget classes; the validation split picks the epoch, by AUS.
 
@@ -135,9 +157,15 @@ def unlearn_model(
         device: Where to compute.
         progress: Told the stage, and how far it is.
     """
-    began, tell = time.perf_counter(), progress or silent
+    began, tell = time.perf_counter(), progress or (lambda *stage: None)
     usable_device(device)
-    _check_range(forget, original.classes)
+    outside = [label for label in forget if not 0 <= label < original.classes]
+    if outside:
+        raise InputError(
+            "the forget class is out of range",
+            expected=f"an index from 0 to {original.classes - 1}",
+            got=", ".join(map(str, outside)),
+        )
     if recipe is not None:
         unlearn.check_recipe(recipe)
     algorithm = _algorithm(method, original, recipe, settings)
@@ -145,7 +173,8 @@ def unlearn_model(
     augment = _augment(recipe) if recipe is not None else None
     splits = open_splits(data, prepare=original.preprocess, augment=augment, device=device)
     again = isinstance(algorithm, unlearn.Retrained)
-    pretrained = _pretrained(original, recipe) if again else None
+    start = original.notes.get("pretrained", None if recipe is None else recipe.pretrained) if again else None
+    pretrained = None if start is None else str(start)
     notes: list[str] = []
     with _threads(original.model, device):
         known = copy.deepcopy(original.model).to(device)
@@ -157,9 +186,11 @@ def unlearn_model(
             splits.train,
             forget,
             validation=splits.validation,
-            rebuild=lambda drawn: _build(original.backbone, original.classes, drawn, pretrained),
+            rebuild=lambda drawn: backbones.build(
+                original.backbone, classes=original.classes, seed=drawn, pretrained=pretrained
+            ),
             seed=run_seed(seed, forget) if again else seed,
-            progress=noting(tell, "unlearning", [], notes),
+            progress=_noting(tell, "unlearning", [], notes),
         )
         _check_finite(result.model, method)
         tell("measuring", 0, 1)
@@ -171,7 +202,7 @@ def unlearn_model(
         "settings": result.settings,
         "epoch": result.epoch,
         "history": [asdict(record) for record in result.history],
-        **common_facts(data, recipe, splits.train, seed, device),
+        **_common_facts(data, recipe, splits.train, seed, device),
         "validation": quality,
         "notes": notes,
         "seconds": time.perf_counter() - began,
@@ -179,6 +210,32 @@ def unlearn_model(
     model = bring_home(result.model, torch.device("cpu"))
     names = original.class_names or splits.class_names
     return Made(checkpoint=replace(original, model=model, class_names=names, notes=facts), facts=facts)
+
+
+def _noting(tell: Progress, stage: str, losses: list[float], notes: list[str]) -> Callable[[Epoch], None]:
+    """Make a callback that keeps losses and notes, and tells the stage on."""
+
+    def note(done: Epoch) -> None:
+        losses.append(done.loss)
+        if done.note:
+            notes.append(done.note)
+        tell("resuming" if done.resumed else stage, done.epoch, done.epochs)
+
+    return note
+
+
+def _common_facts(data: str, recipe: Recipe | None, samples: ImageTensors, seed: int, device: str) -> dict[str, Any]:
+    """List the facts that every model has."""
+    return {
+        "data": data,
+        "recipe": None if recipe is None else recipe.name,
+        "pretrained": None if recipe is None else recipe.pretrained,
+        "preprocess": asdict(samples.prepare) if isinstance(samples.prepare, Preprocess) else None,
+        "augment": None if samples.augment is None else asdict(samples.augment),
+        "seed": seed,
+        "device": device,
+        "versions": {"sfra": __version__, "torch": torch.__version__},
+    }
 
 
 def run_seed(seed: int, without: Sequence[int]) -> int:
@@ -207,16 +264,6 @@ def _algorithm(
     return unlearn.make_method(method, {**chosen, **settings})
 
 
-def _check_range(forget: Sequence[int], classes: int) -> None:
-    outside = [label for label in forget if not 0 <= label < classes]
-    if outside:
-        raise InputError(
-            "the forget class is out of range",
-            expected=f"an index from 0 to {classes - 1}",
-            got=", ".join(map(str, outside)),
-        )
-
-
 def _check_finite(model: nn.Module, method: str) -> None:
     bad = [name for name, value in model.state_dict().items() if not torch.isfinite(value).all()]
     if bad:
@@ -226,15 +273,6 @@ def _check_finite(model: nn.Module, method: str) -> None:
             got=f"NaN or infinity in {', '.join(bad[:4])}{' …' if len(bad) > 4 else ''}",
             do=f"lower the learning rate or the epochs of {method}",
         )
-
-
-def _build(backbone: str, classes: int, seed: int, pretrained: str | None) -> nn.Module:
-    return backbones.build(backbone, classes=classes, seed=seed, pretrained=pretrained)
-
-
-def _pretrained(original: Checkpoint, recipe: Recipe | None) -> str | None:
-    found = original.notes.get("pretrained", None if recipe is None else recipe.pretrained)
-    return None if found is None else str(found)
 
 
 def _augment(recipe: Recipe) -> Augment | None:

@@ -2,21 +2,45 @@
 
 from __future__ import annotations
 
+import inspect
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
+from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
+from types import ModuleType
 from typing import Any, TypeVar
 
 from sfra.core.errors import InputError, meant
 from sfra.models.recipes import Recipe, make_settings
 from sfra.unlearn.base import UnlearningMethod
-from sfra.unlearn.plugins import Broken, check_method, import_method, installed, load_entry, package_of, summarise
+
+GROUP = "sfra.unlearning_methods"
+"""Entry-point group: each entry names a method class, or a module whose import registers some."""
+
+PARTS = ("forget", "retain")
+"""What a method may declare to read."""
 
 _METHODS: dict[str, type[UnlearningMethod]] = {}
 _BROKEN: list[Broken] | None = None  # None until the plug-ins were looked for
 
 M = TypeVar("M", bound=UnlearningMethod)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Broken:
+    """A plug-in that could not be loaded."""
+
+    package: str
+    """The installed package that announces it."""
+    entry: str
+    """Its entry, ``name = address``."""
+    problem: str
+    """What went wrong, in a line."""
+
+    def __str__(self) -> str:
+        return f"package {self.package}, entry {self.entry}: {self.problem}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -105,15 +129,15 @@ def load_plugins() -> tuple[Broken, ...]:
     global _BROKEN
     if _BROKEN is None:
         _BROKEN = []
-        for entry in installed():
+        for package, entry in _installed():
             try:
                 with _all_or_nothing():
-                    method = load_entry(entry)
-                    if method is not None and not _is_registered(method):
-                        register(entry.name)(method)
+                    found = entry.load()
+                    if not isinstance(found, ModuleType) and not _is_registered(check_method(found)):
+                        register(entry.name)(found)
             except Exception as problem:  # code of a stranger: it raises whatever it runs into
                 line = f"{entry.name} = {entry.value}"
-                _BROKEN.append(Broken(package=package_of(entry), entry=line, problem=summarise(problem)))
+                _BROKEN.append(Broken(package=package, entry=line, problem=_summarise(problem)))
         for broken in _BROKEN:
             warnings.warn(f"an unlearning method could not be loaded: {broken}", RuntimeWarning, stacklevel=3)
     return tuple(_BROKEN)
@@ -134,7 +158,7 @@ def _find(name: str) -> type[UnlearningMethod]:
 def _find_by_address(address: str) -> type[UnlearningMethod]:
     """Import a class; one that has no registered name is called by its address, so that it can be found again."""
     with _all_or_nothing():
-        method = import_method(address)
+        method = _import_method(address)
     if not _is_registered(method):
         method.name = address
     return method
@@ -154,3 +178,74 @@ def _all_or_nothing() -> Iterator[None]:
 
 def _is_registered(method: type[UnlearningMethod]) -> bool:
     return _METHODS.get(vars(method).get("name", "")) is method
+
+
+def check_method(found: object) -> type[UnlearningMethod]:
+    """Return a class that can be used as a method, or say why it cannot."""
+    name = getattr(found, "__qualname__", repr(found))
+    if not isinstance(found, type) or not issubclass(found, UnlearningMethod):
+        got = f"{name}, {'a class of another kind' if isinstance(found, type) else f'a {type(found).__name__}'}"
+        raise InputError("this is not an unlearning method", expected="a subclass of sfra.unlearn.StepMethod", got=got)
+    if inspect.isabstract(found):
+        lacking = ", ".join(sorted(found.__abstractmethods__))
+        raise InputError(f"{name} is abstract", expected="a method with all its functions", got=f"no {lacking}")
+    if "__dataclass_fields__" not in vars(found):
+        do = "put @dataclass(frozen=True, kw_only=True) on it"
+        raise InputError(f"{name} is not a dataclass: its settings would be ignored", do=do)
+    if not found.needs or not set(found.needs) <= set(PARTS):
+        raise InputError(f"{name} reads unknown data", expected="needs of forget, retain or both", got=found.needs)
+    return found
+
+
+def _installed() -> list[tuple[str, EntryPoint]]:
+    """List packages and their entries, in an order that does not depend on how they were installed."""
+    found = [("unknown" if entry.dist is None else entry.dist.name, entry) for entry in set(entry_points(group=GROUP))]
+    return sorted(found, key=lambda pair: (pair[0], pair[1].name, pair[1].value))
+
+
+def _import_method(address: str) -> type[UnlearningMethod]:
+    """Import a method class by its address, ``package.module:Class``."""
+    module, _, name = address.partition(":")
+    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
+        raise InputError("this is not the address of a method", expected="package.module:Class", got=address)
+    found: object = _import(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    if found is None:
+        there = [key for key, value in vars(_import(module)).items() if _is_method(value)]
+        expected = f"an unlearning method: {', '.join(there) or 'it has none'}"
+        raise InputError(f"{module} has no {name}", expected=expected, got=address)
+    return check_method(found)
+
+
+def _is_method(found: object) -> bool:
+    try:
+        check_method(found)
+    except InputError:
+        return False
+    return True
+
+
+def _import(module: str) -> ModuleType:
+    try:
+        return import_module(module)
+    except ModuleNotFoundError as problem:
+        if problem.name is not None and (module == problem.name or module.startswith(f"{problem.name}.")):
+            do = "install the package, or put its folder on PYTHONPATH"
+            raise InputError(f"there is no module {module}", got=str(problem), do=do) from None
+        failure: Exception = problem
+    except Exception as problem:  # code of a stranger: it raises whatever it runs into
+        failure = problem
+    raise InputError(
+        f"{module} fails when it is imported",
+        expected="a module that can be imported",
+        got=_summarise(failure),
+        do=f"run: python -c 'import {module}'",
+    ) from failure
+
+
+def _summarise(problem: Exception) -> str:
+    """Say in a line what went wrong."""
+    if isinstance(problem, InputError):
+        return "; ".join(part.strip() for part in str(problem).splitlines())
+    return f"{type(problem).__name__}: {problem}".splitlines()[0]

@@ -9,8 +9,7 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from sfra.models.training.train import Images, logits
-from sfra.unlearn.base import Loss, StepMethod
-from sfra.unlearn.divergence import kl
+from sfra.unlearn.base import Loss, StepMethod, kl
 from sfra.unlearn.registry import register
 from sfra.unlearn.task import Task
 

@@ -143,10 +143,7 @@ def _keep(made: Made, out: Path, fingerprints: object) -> dict[str, Any]:
 
 
 def _save(checkpoint: Checkpoint, out: Path, fingerprints: object) -> None:
-    from sfra.models.made import Made
-
-    noted = replace(checkpoint, notes={**checkpoint.notes, DATA: fingerprints})
-    Made(checkpoint=noted, facts={}).save(out / MODEL)
+    replace(checkpoint, notes={**checkpoint.notes, DATA: fingerprints}).save(out / MODEL)
 
 
 def _model(folder: Path) -> Checkpoint:

@@ -9,7 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -60,6 +60,11 @@ class Checkpoint:
         """Say what it is and how large, without the network and its notes."""
         weights = sum(weight.numel() for weight in self.model.parameters())
         return f"Checkpoint({self.backbone!r}, {self.classes:,} classes, {weights:,} weights)"
+
+    def save(self, folder: str | Path) -> Path:
+        """Write a model directory that ``sfra audit`` and transformers can load; see :func:`save_model`."""
+        parts = {entry.name: getattr(self, entry.name) for entry in fields(self) if entry.name != "model"}
+        return save_model(folder, self.model, **parts)
 
 
 def save_model(
