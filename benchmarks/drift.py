@@ -71,14 +71,8 @@ def audits(original: Checkpoint, train: Samples, asked: argparse.Namespace) -> I
     for label in asked.forget:
         *_, model = drifted(network, train, label, asked)
         with tempfile.TemporaryDirectory() as folder:
-            saved = save_model(
-                f"{folder}/model",
-                model,
-                backbone=original.backbone,
-                classes=original.classes,
-                preprocess=original.preprocess,
-                class_names=original.class_names,
-            )
+            same = {name: getattr(original, name) for name in ("backbone", "classes", "preprocess", "class_names")}
+            saved = save_model(f"{folder}/model", model, **same)
             found = sfra.audit(saved, forget=label, data=protocol.dataset, **settings).results
         yield from ({"forget": label, "passes": asked.passes} | row for row in found if row["variant"] == "released")
 
@@ -93,18 +87,13 @@ def main() -> None:
     parser.add_argument("--batch-size", type=int, default=128)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument(
-        "--audit", metavar="PROTOCOL", help="audit after the last pass, with the settings of a protocol"
-    )
+    parser.add_argument("--audit", metavar="PROTOCOL", help="audit after the last pass, with a protocol's settings")
     parser.add_argument("--json", type=Path)
     asked = parser.parse_args()
     recipe, original = recipes.load(asked.recipe), load_model(asked.model)
     splits = {split: open_split(recipe, split, asked.device, asked.seed) for split in ("train", "test")}
-    made = (
-        audits(original, splits["train"], asked)
-        if asked.audit
-        else rows(original.model.to(asked.device), splits, asked)
-    )
+    network = original.model.to(asked.device)
+    made = audits(original, splits["train"], asked) if asked.audit else rows(network, splits, asked)
     machine = torch.cuda.get_device_name() if asked.device.startswith("cuda") else platform.machine()
     settings = {"recipe": recipe.name, "batch_size": asked.batch_size, "seed": asked.seed}
     content = {**settings, "machine": machine, "torch": torch.__version__, "rows": []}

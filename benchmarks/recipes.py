@@ -4,7 +4,8 @@ Every method is tried at multiples of its published learning rate, with a few va
 (batch size, epochs) is kept. A candidate is judged by its AUS on the validation split, averaged over the forget sets;
 the first of equals wins, and the multiples nearest to 1 come first. No test data and no audit has a say. One that
 diverges is out. ``--candidates FILE`` names the settings to try instead, as TOML: lists of tables under each method.
-Candidates that the CSV holds from an earlier search of the same method take part again.
+Candidates that the CSV holds from an earlier search of the same method take part again. ``--write FILE`` puts what was
+chosen into the file of the recipe, with its source, if the result is a recipe.
 
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --out benchmarks/recipes
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --check   # test accuracies of the recipe as it is
@@ -16,7 +17,9 @@ import argparse
 import csv
 import json
 import math
+import re
 import sys
+import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -30,6 +33,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra import unlearn
 from sfra.core.errors import InputError
+from sfra.core.files import write_atomically
 from sfra.data import Augment, ImageSet, Split, load_data, open_samples
 from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import load_model
@@ -198,6 +202,36 @@ def earlier(rows: list[Row], method: str, forgets: list[tuple[int, ...]]) -> lis
     ]
 
 
+def write_recipe(path: Path, rows: list[Row]) -> None:
+    """Put the chosen settings of a method and their source into a recipe, for what it said of the method.
+
+    Raises:
+        InputError: No candidate or several are chosen, or the result is no recipe; the file stays as it was.
+    """
+    marked = {row["settings"] for row in rows if row["chosen"]}
+    method = rows[0]["method"]
+    if len(marked) != 1:
+        raise InputError(f"the search of {method} is not over", expected="one chosen candidate", got=str(len(marked)))
+    tried, forgets = (list(dict.fromkeys(row[key] for row in rows)) for key in ("settings", "forget"))
+    classes = f"classes {', '.join(forgets[:-1])} and {forgets[-1]}" if len(forgets) > 1 else f"class {forgets[0]}"
+    candidates = f"{len(tried)} candidate{'s' if len(tried) > 1 else ''}"
+    told = f"Best validation AUS of {candidates} for {classes} (benchmarks/recipes/{path.stem}.csv)."
+    text = re.sub(rf"\[methods\.{method}\]\n(?:[^\[\n].*\n)*\n?", "", path.read_text(encoding="utf-8"))
+    text = re.sub(rf'(?m)^{method} = ".*"\n', "", text)
+    body, heading, sources = text.partition("[sources]\n")
+    if not heading:
+        raise InputError(
+            "the recipe has no sources", expected="a table [sources]", do="say there where training is from"
+        )
+    lines = block(method, json.loads(marked.pop())).strip()
+    text = f"{body}{lines}\n\n{heading}{sources.rstrip()}\n{method} = {json.dumps(told)}\n"
+    with tempfile.TemporaryDirectory() as scratch:
+        trial = Path(scratch) / path.name
+        trial.write_text(text, encoding="utf-8")
+        recipes.load(str(trial))
+    write_atomically(path, text.encode())
+
+
 def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> None:
     """Print test accuracies of the recipe as it stands: forget accuracy / points of retain accuracy lost (seconds)."""
     print("| method | " + " | ".join("+".join(map(str, forget)) for forget in forgets) + " |")
@@ -238,6 +272,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for NAME.csv with every candidate")
     parser.add_argument("--check", action="store_true", help="measure the recipe on test data; choose nothing")
+    parser.add_argument("--write", type=Path, help="file of the recipe, to put what was chosen into")
     asked = parser.parse_args()
     recipe = recipes.load(asked.recipe)
     torch.set_num_threads(1 if asked.device == "cpu" else torch.get_num_threads())
@@ -256,6 +291,8 @@ def main() -> None:
         rows = search(lab, method, forgets, tried, old)
         if path is not None:
             store(path, rows)
+        if asked.write is not None:
+            write_recipe(asked.write, rows)
 
 
 if __name__ == "__main__":

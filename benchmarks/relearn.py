@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -19,8 +19,7 @@ from sfra.attack.relearn import relearn, relearn_many
 from sfra.core.head import Head
 
 
-@dataclass(frozen=True)
-class Probes:
+class Probes(NamedTuple):
     """Random probes: the time does not depend on what they are."""
 
     samples: Tensor

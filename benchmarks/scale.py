@@ -11,11 +11,13 @@ digits models are made on the spot; real heads are read from folders named ``MET
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+import polars as pl
 import torch
 
 from sfra.attack.grid import Setting, relearn_release
@@ -88,21 +90,18 @@ def curve(model: Model, config: AuditConfig) -> Iterator[dict[str, object]]:
         }
 
 
-def gaps(rows: list[dict[str, str]]) -> list[dict[str, object]]:
+def gaps(rows: pl.DataFrame) -> pl.DataFrame:
     """Average, per data set and κ, the RS of models that hide the class and of models that never saw it."""
-    table = []
-    for data in sorted({row["data"] for row in rows}):
-        for kappa in GRID:
-            mine = [row for row in rows if row["data"] == data and row["kappa"] == f"{kappa:.4g}"]
-            hiding = [row for row in mine if row["model"] not in (*NEVER_SAW, "finetune")]
-            unseen = [row for row in mine if row["model"] in NEVER_SAW]
-            hidden_rs, unseen_rs = (sum(float(r["rs"]) for r in part) / len(part) for part in (hiding, unseen))
-            drop = sum(float(r["retain_drop"]) for r in hiding) / len(hiding)
-            table.append({"data": data, "kappa": kappa, "hiding": hidden_rs, "unseen": unseen_rs, "retain_drop": drop})
-    return table
+    unseen = pl.col("model").is_in(NEVER_SAW)
+    hides = ~unseen & (pl.col("model") != "finetune")
+    return rows.group_by("data", "kappa", maintain_order=True).agg(
+        hides=pl.col("rs").filter(hides).mean(),
+        unseen=pl.col("rs").filter(unseen).mean(),
+        drop=pl.col("retain_drop").filter(hides).mean(),
+    )
 
 
-def plot(rows: list[dict[str, str]], target: Path) -> None:
+def plot(rows: pl.DataFrame, target: Path) -> None:
     """Draw RS against κ, a panel per data set, a line per model, and above them what each kind of line is."""
     import altair as alt
 
@@ -110,25 +109,18 @@ def plot(rows: list[dict[str, str]], target: Path) -> None:
     values = [
         {
             "data": row["data"],
-            "rs": float(row["rs"]),
-            "kappa": float(row["kappa"]),
+            "rs": row["rs"],
+            "kappa": row["kappa"],
             "constant": KAPPA,
             "kind": names.get(row["model"], KINDS[0]),
             "line": f"{row['model']} {row['forget']} {index // len(GRID)}",
         }
-        for index, row in enumerate(rows)
+        for index, row in enumerate(rows.to_dicts())
     ]
     domain = alt.Scale(type="log", base=2, domain=[GRID[0], GRID[-1]], nice=False)
     x = alt.X("kappa:Q", scale=domain, title="κ, median norm of the centred retain rows", axis=alt.Axis(values=TICKS))
-    key = alt.Legend(
-        title=None,
-        orient="top",
-        symbolType="stroke",
-        symbolSize=900,
-        symbolStrokeWidth=2,
-        labelLimit=0,
-        labelFontSize=12,
-    )
+    shape: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2}
+    key = alt.Legend(title=None, orient="top", labelLimit=0, labelFontSize=12, **shape)
     lines = (
         alt.Chart()
         .mark_line(point=alt.OverlayMarkDef(size=16), strokeWidth=1.5, opacity=0.8)
@@ -144,7 +136,7 @@ def plot(rows: list[dict[str, str]], target: Path) -> None:
     once = alt.Chart().transform_aggregate(at="max(constant)")
     rule = once.mark_rule(strokeWidth=1, color="black").encode(x="at:Q")
     name = once.mark_text(baseline="bottom", fontSize=12, text=f"κ = {KAPPA}").encode(x="at:Q", y=alt.value(-3))
-    panels = alt.layer(lines, rule, name, data=alt.Data(values=values))
+    panels = alt.layer(lines, rule, name, data=alt.Data(values=values))  # type: ignore[no-untyped-call]
     header = alt.Header(labelFontSize=13, labelFontWeight="bold", labelAnchor="start")
     panels.facet(column=alt.Column("data:N", title=None, header=header)).save(str(target))
 
@@ -159,29 +151,17 @@ def main() -> None:
     arguments = parser.parse_args()
     out = arguments.plot or arguments.out
     if not arguments.plot:
-        config = AuditConfig(n=500_000, m=500)
-        with out.with_suffix(".csv").open("w", newline="") as file:
-            writer = None
-            for source in [
-                *([checkpoints(arguments.checkpoints)] if arguments.checkpoints else []),
-                *(digits(forget, seed) for seed, forget in enumerate(arguments.forget)),
-            ]:
-                for model in source:
-                    print(model.data, model.name, model.forget, flush=True)
-                    for row in curve(model, config):
-                        writer = writer or csv.DictWriter(file, list(row))
-                        if file.tell() == 0:
-                            writer.writeheader()
-                        writer.writerow(row)
-    with out.with_suffix(".csv").open() as file:
-        rows = list(csv.DictReader(file))
+        sources = [checkpoints(arguments.checkpoints)] if arguments.checkpoints else []
+        sources += [digits(forget, seed) for seed, forget in enumerate(arguments.forget)]
+        made = []
+        for model in itertools.chain.from_iterable(sources):
+            print(model.data, model.name, model.forget, flush=True)
+            made += list(curve(model, AuditConfig(n=500_000, m=500)))
+            pl.DataFrame(made).write_csv(out.with_suffix(".csv"))
+    rows = pl.read_csv(out.with_suffix(".csv"))
     print(f"{'data':<10}{'κ':>6}{'hides':>8}{'never saw':>11}{'gap':>7}{'drop':>7}")
-    for row in gaps(rows):
-        gap = float(row["hiding"]) - float(row["unseen"])  # type: ignore[arg-type]
-        print(
-            f"{row['data']:<10}{row['kappa']:>6.2f}{row['hiding']:>8.2f}{row['unseen']:>11.2f}{gap:>7.2f}"
-            f"{row['retain_drop']:>7.3f}"
-        )
+    for data, kappa, hides, unseen, drop in gaps(rows).sort("data", "kappa").iter_rows():
+        print(f"{data:<10}{kappa:>6.2f}{hides:>8.2f}{unseen:>11.2f}{hides - unseen:>7.2f}{drop:>7.3f}")
     plot(rows, out.with_suffix(".svg"))
 
 
