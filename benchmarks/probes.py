@@ -22,8 +22,8 @@ import platform
 import resource
 import subprocess
 import sys
-import tempfile
 import time
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -83,8 +83,7 @@ def plain_probes(head: Head, case: Case, labels: list[int], device: str) -> int:
     """Build the probes of some pools by the plain procedure; return the number of draws."""
     W, b = head.weight.to(device), head.bias.to(device)
     generator = torch.Generator(device).manual_seed(0)
-    drawn, n = 0, round(case.n * case.share)
-    m = max(1, round(case.m * case.share))
+    drawn, n, m = 0, round(case.n * case.share), max(1, round(case.m * case.share))
     for label in labels:
         for largest in (True, False):
             pool, more = plain_pool(W, b, label, n, generator)
@@ -96,21 +95,20 @@ def plain_probes(head: Head, case: Case, labels: list[int], device: str) -> int:
     return drawn
 
 
-def timed(work: Any, device: str) -> tuple[Any, float, float]:
+def timed(work: Callable[[], Any], device: str) -> tuple[Any, dict[str, float]]:
     """Run once; return the result, the seconds and the peak memory in MiB above what was in use before."""
-    if device == "cuda":
+    cuda = device == "cuda"
+    if cuda:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-        before = torch.cuda.memory_allocated()
-    else:
-        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    before = torch.cuda.memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     began = time.perf_counter()
     result = work()
-    if device == "cuda":
+    if cuda:
         torch.cuda.synchronize()
     seconds = time.perf_counter() - began
-    peak = torch.cuda.max_memory_allocated() if device == "cuda" else None
-    return result, seconds, ((peak or resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024) - before) / MIB
+    peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    return result, {"seconds": seconds, "peak_mib": (peak - before) / MIB}
 
 
 def work_fast(case: Case, device: str) -> dict[str, Any]:
@@ -120,15 +118,9 @@ def work_fast(case: Case, device: str) -> dict[str, Any]:
     sample_probes(tiny, 1, n=400, m=10, max_draws=1, device=device)
     if device == "cuda":
         sample_probes(head, 0, n=case.n, m=case.m, device=device)
-    probes, seconds, peak = timed(lambda: sample_probes(head, 0, n=case.n, m=case.m, device=device), device)
-    return {
-        "seconds": seconds,
-        "peak_mib": peak,
-        "draws": probes.draws,
-        "engine": probes.engine,
-        "conditional": len(probes.conditional),
-        "acceptance": probes.acceptance[1:].tolist(),
-    }
+    probes, costs = timed(lambda: sample_probes(head, 0, n=case.n, m=case.m, device=device), device)
+    facts = {"draws": probes.draws, "engine": probes.engine, "conditional": len(probes.conditional)}
+    return {**costs, **facts, "acceptance": probes.acceptance[1:].tolist()}
 
 
 def work_plain(case: Case, device: str) -> dict[str, Any]:
@@ -138,86 +130,64 @@ def work_plain(case: Case, device: str) -> dict[str, Any]:
     chosen = labels[:: max(1, len(labels) // case.measured)][: case.measured]
     if device == "cuda":
         plain_pool(head.weight.to(device), head.bias.to(device), chosen[0], 1, torch.Generator(device))
-    drawn, seconds, peak = timed(lambda: plain_probes(head, case, chosen, device), device)
-    return {"seconds": seconds, "peak_mib": peak, "draws": drawn, "pools": len(chosen)}
-
-
-def measure(name: str, device: str, *, plain: bool) -> dict[str, Any]:
-    """Measure one case, fast and plain each in a process of its own, and compare."""
-    case = CASES[name]
-    fast = in_process("fast", name, device)
-    rates = fast.pop("acceptance")
-    row = {"case": name, "device": device, **asdict(case), "fast": fast, "acceptance": [min(rates), max(rates)]}
-    if not plain:
-        return row
-    slow = in_process("plain", name, device)
-    needed = sum(2 * case.n / rate for rate in rates)
-    slow["whole_draws"] = needed
-    slow["whole_seconds"] = needed / slow["draws"] * slow["seconds"]
-    slow["whole_pool_mib"] = case.n * case.width * 4 / MIB
-    return row | {"plain": slow, "speed_up": slow["whole_seconds"] / fast["seconds"]}
+    drawn, costs = timed(lambda: plain_probes(head, case, chosen, device), device)
+    return {**costs, "draws": drawn, "pools": len(chosen)}
 
 
 def in_process(work: str, name: str, device: str) -> dict[str, Any]:
     """Run one measurement in a fresh interpreter."""
-    with tempfile.TemporaryDirectory() as folder:
-        out = Path(folder) / "result.json"
-        command = [sys.executable, __file__, name, "--device", device, "--work", work, "--json", str(out)]
-        subprocess.run(command, check=True)  # noqa: S603
-        result: dict[str, Any] = json.loads(out.read_text())
+    command = [sys.executable, __file__, name, "--device", device, "--work", work]
+    found = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    result: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
     return result
 
 
-def show(row: dict[str, Any]) -> str:
-    """Return the lines of one case."""
-    fast = row["fast"]
-    low, high = row["acceptance"]
-    lines = [
-        f"{row['case']} on {row['device']}: C={row['classes']} d={row['width']} N={row['n']:,} M={row['m']}, "
-        f"acceptance {low:.1e} to {high:.1e}",
+def measure(name: str, device: str) -> dict[str, Any]:
+    """Measure one case, fast and plain, print and compare."""
+    case = CASES[name]
+    fast = in_process("fast", name, device)
+    rates = fast.pop("acceptance")
+    print(
+        f"{name} on {device}: C={case.classes} d={case.width} N={case.n:,} M={case.m}, "
+        f"acceptance {min(rates):.1e} to {max(rates):.1e}\n"
         f"  fast   {fast['seconds']:12.3f} s {fast['draws']:18,} draws {fast['peak_mib']:10,.0f} MiB   "
         f"({fast['engine']}, {fast['conditional']} classes by conditional sampling)",
-    ]
-    if "plain" in row:
-        plain = row["plain"]
-        lines += [
-            f"  plain  {plain['whole_seconds']:12,.0f} s {plain['whole_draws']:18,.0f} draws "
-            f"{plain['whole_pool_mib']:10,.0f} MiB   (scaled; one whole pool held)",
-            f"         {plain['seconds']:12.1f} s {plain['draws']:18,} draws {plain['peak_mib']:10,.0f} MiB   "
-            f"(measured: {plain['pools']} classes, {row['share']:.4g} of N)",
-            f"  speed-up {row['speed_up']:,.0f} times",
-        ]
-    return "\n".join(lines)
+        flush=True,
+    )
+    plain = in_process("plain", name, device)
+    needed = sum(2 * case.n / rate for rate in rates)
+    plain |= {"whole_draws": needed, "whole_seconds": needed / plain["draws"] * plain["seconds"]}
+    plain["whole_pool_mib"] = case.n * case.width * 4 / MIB
+    print(
+        f"  plain  {plain['whole_seconds']:12,.0f} s {needed:18,.0f} draws {plain['whole_pool_mib']:10,.0f} MiB   "
+        f"(scaled; one whole pool held)\n"
+        f"         {plain['seconds']:12.1f} s {plain['draws']:18,} draws {plain['peak_mib']:10,.0f} MiB   "
+        f"(measured: {plain['pools']} classes, {case.share:.4g} of N)\n"
+        f"  speed-up {plain['whole_seconds'] / fast['seconds']:,.0f} times",
+        flush=True,
+    )
+    row = {"case": name, "device": device, **asdict(case), "fast": fast, "acceptance": [min(rates), max(rates)]}
+    return row | {"plain": plain, "speed_up": plain["whole_seconds"] / fast["seconds"]}
 
 
-def parse() -> argparse.Namespace:
-    """Read the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else None)
-    parser.add_argument("cases", nargs="*", default=["c10"], help=f"any of {', '.join(CASES)} (default: c10)")
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cases", nargs="*", default=["c10"], metavar="case", help=f"any of {', '.join(CASES)}")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--no-plain", action="store_true", help="time the fast path alone")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--work", choices=("fast", "plain"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     unknown = set(given.cases) - set(CASES)
     if unknown:
         parser.error(f"there is no case {', '.join(sorted(unknown))}; choose from {', '.join(CASES)}")
-    return given
-
-
-def main() -> None:
-    """Measure and print."""
-    given = parse()
     if given.work:
         work = work_fast if given.work == "fast" else work_plain
-        given.json.write_text(json.dumps(work(CASES[given.cases[0]], given.device)))
+        print(json.dumps(work(CASES[given.cases[0]], given.device)))
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"torch {torch.__version__}, {platform.machine()}, {cores} cores")
-    rows = []
-    for name in given.cases:
-        rows.append(measure(name, given.device, plain=not given.no_plain))
-        print(show(rows[-1]), flush=True)
+    rows = [measure(name, given.device) for name in given.cases]
     if given.json:
         given.json.write_text(json.dumps({"torch": torch.__version__, "cores": cores, "rows": rows}, indent=1))
 

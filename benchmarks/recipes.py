@@ -5,7 +5,7 @@ Every method is tried at multiples of its published learning rate, with a few va
 the first of equals wins, and the multiples nearest to 1 come first. No test data and no audit has a say. One that
 diverges is out. ``--candidates FILE`` names the settings to try instead, as TOML: lists of tables under each method.
 Candidates that the CSV holds from an earlier search of the same method take part again. ``--write FILE`` puts what was
-chosen into the file of the recipe, with its source, if the result is a recipe.
+chosen into the file of the recipe, with its source.
 
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --out benchmarks/recipes
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --check   # test accuracies of the recipe as it is
@@ -19,7 +19,6 @@ import json
 import math
 import re
 import sys
-import tempfile
 import time
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
@@ -33,7 +32,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra import unlearn
 from sfra.core.errors import InputError
-from sfra.core.files import write_atomically
+from sfra.core.files import write_text
 from sfra.data import Augment, ImageSet, Split, load_data, open_samples
 from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import load_model
@@ -83,8 +82,7 @@ class Lab:
 
     def rebuild(self, seed: int) -> nn.Module:
         """Make the untrained architecture."""
-        classes = int(self.data["train"].labels.max()) + 1
-        return backbones.build(self.recipe.backbone, classes=classes, seed=seed)
+        return backbones.build(self.recipe.backbone, classes=int(self.data["train"].labels.max()) + 1, seed=seed)
 
     def clock(self) -> float:
         """Count seconds: of this process alone on a CPU, which others may be using, else of the clock."""
@@ -92,15 +90,9 @@ class Lab:
 
     def unlearn(self, method: str, settings: dict[str, Any], forget: tuple[int, ...]) -> unlearn.Unlearned:
         """Run one candidate on one forget set."""
-        return unlearn.get(method)(**settings)(
-            self.original,
-            self.data["train"],
-            forget,
-            validation=self.data["validation"],
-            rebuild=self.rebuild,
-            seed=self.seed,
-            device=self.device,
-        )
+        common: dict[str, Any] = {"validation": self.data["validation"], "seed": self.seed, "device": self.device}
+        method_ = unlearn.get(method)(**settings)
+        return method_(self.original, self.data["train"], forget, rebuild=self.rebuild, **common)
 
 
 def open_split(recipe: recipes.Recipe, split: Split, device: str, seed: int) -> Samples:
@@ -153,12 +145,9 @@ def judge(lab: Lab, method: str, settings: dict[str, Any], forgets: list[tuple[i
             return [*rows, row | {"note": problem.what}]
         quality = result.quality
         assert quality is not None
-        row |= {
-            "aus": f"{quality.aus:.4f}",
-            "retain": f"{quality.retain:.4f}",
-            "forget_accuracy": f"{quality.forget:.4f}",
-        }
-        rows.append(row | {"epoch": result.epoch, "seconds": f"{lab.clock() - start:.2f}"})
+        row |= {"aus": f"{quality.aus:.4f}", "retain": f"{quality.retain:.4f}"}
+        row |= {"forget_accuracy": f"{quality.forget:.4f}", "epoch": result.epoch}
+        rows.append(row | {"seconds": f"{lab.clock() - start:.2f}"})
     return rows
 
 
@@ -206,7 +195,7 @@ def write_recipe(path: Path, rows: list[Row]) -> None:
     """Put the chosen settings of a method and their source into a recipe, for what it said of the method.
 
     Raises:
-        InputError: No candidate or several are chosen, or the result is no recipe; the file stays as it was.
+        InputError: No candidate or several are chosen, or one with an unknown setting; the file stays as it was.
     """
     marked = {row["settings"] for row in rows if row["chosen"]}
     method = rows[0]["method"]
@@ -223,13 +212,10 @@ def write_recipe(path: Path, rows: list[Row]) -> None:
         raise InputError(
             "the recipe has no sources", expected="a table [sources]", do="say there where training is from"
         )
-    lines = block(method, json.loads(marked.pop())).strip()
-    text = f"{body}{lines}\n\n{heading}{sources.rstrip()}\n{method} = {json.dumps(told)}\n"
-    with tempfile.TemporaryDirectory() as scratch:
-        trial = Path(scratch) / path.name
-        trial.write_text(text, encoding="utf-8")
-        recipes.load(str(trial))
-    write_atomically(path, text.encode())
+    settings = json.loads(marked.pop())
+    unlearn.make_method(method, settings)  # refuses unknown settings
+    lines = block(method, settings).strip()
+    write_text(path, f"{body}{lines}\n\n{heading}{sources.rstrip()}\n{method} = {json.dumps(told)}\n")
 
 
 def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> None:

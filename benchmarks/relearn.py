@@ -78,9 +78,7 @@ def main() -> None:
     parser.add_argument("--heads", type=int, nargs="+", default=[2, 4], help="numbers of heads trained together")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--threads", type=int, default=torch.get_num_threads(), help="of torch")
     options = parser.parse_args()
-    torch.set_num_threads(options.threads)
     shape = (options.classes, options.width, options.samples)
     cases = [make_case(*shape, seed, options.device) for seed in range(max(1, *options.heads))]
     settings = {"epochs": options.epochs, "batch_size": options.batch_size}
@@ -94,7 +92,9 @@ def main() -> None:
         ("relearn", 1, lambda: relearn(*cases[0], **settings)),
         *(("relearn_many", count, lambda count=count: together(count)) for count in options.heads),
     ]
-    print(f"C={shape[0]} d={shape[1]} P={shape[2]}, {options.device}, {options.threads} threads, per 100 epochs")
+    print(
+        f"C={shape[0]} d={shape[1]} P={shape[2]}, {options.device}, {torch.get_num_threads()} threads, per 100 epochs"
+    )
     print(f"{'':18} {'heads':>5} {'clock s':>9} {'s/head':>9} {'ratio':>7} {'cpu s/head':>11} {'ratio':>7}")
     plain = (0.0, 0.0)
     for name, heads, work in works:

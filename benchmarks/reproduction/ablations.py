@@ -2,23 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
 import polars as pl
 
-from reproduction.rows import (
-    METHOD_LIST,
-    PUBLISHED,
-    VERDICT,
-    ByClass,
-    Group,
-    Reading,
-    arrange,
-    averages,
-    paper_rows,
-)
+from reproduction.rows import METHOD_LIST, PUBLISHED, VERDICT, ByClass, Group, Reading, arrange, averages, paper_rows
 from reproduction.tables import METHOD_ROWS, Cells, Text, score, table
 from sfra.bench.tables import Table
 
@@ -26,42 +16,28 @@ Levels = Mapping[str, ByClass]
 """A value by level of what is varied, method and forget class."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Factor:
     """A setting that an ablation varies; one of its levels is that of the main audits."""
 
     audit: str
     """Name of the ablation in the rows."""
-    names: Mapping[str, str]
-    """Heading by level, in the order of the columns."""
     main: str
     """Level of the main audits."""
+    names: Mapping[str, str]
+    """Heading by level, in the order of the columns."""
     variant: str = "released"
     """Forget row of the ablation's audits."""
 
 
-PROPOSALS = Factor(
-    audit="proposals", main="gaussian", names={"gaussian": "Gaussian", "uniform": "uniform", "laplace": "Laplace"}
-)
-SCORES = Factor(audit="scores", main="softmax", names={"softmax": "softmax", "entropy": "entropy", "energy": "energy"})
-ROWS = Factor(
-    audit="missing row",
-    main="False",
-    names={"False": "released row", "True": "random row"},
-    variant="restored-row",
-)
-SUPPORT = Factor(
-    audit="support",
-    main="gaussian",
-    names={"gaussian": "signed", "relu-gaussian": "ReLU", "abs-gaussian": "absolute value"},
-)
+PROPOSALS = Factor("proposals", "gaussian", {"gaussian": "Gaussian", "uniform": "uniform", "laplace": "Laplace"})
+SCORES = Factor("scores", "softmax", {"softmax": "softmax", "entropy": "entropy", "energy": "energy"})
+ROWS = Factor("missing row", "False", {"False": "released row", "True": "random row"}, "restored-row")
+SIGNS = {"gaussian": "signed", "relu-gaussian": "ReLU", "abs-gaussian": "absolute value"}
+SUPPORT = Factor("support", "gaussian", SIGNS)
 SIZES = {
-    "M": Factor(audit="M", main="500", names={str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
-    "N": Factor(
-        audit="N",
-        main="500000",
-        names={str(n): f"{n:,}" for n in (50_000, 100_000, 200_000, 500_000, 1_000_000, 2_000_000)},
-    ),
+    "M": Factor("M", "500", {str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
+    "N": Factor("N", "500000", {str(1000 * n): f"{1000 * n:,}" for n in (50, 100, 200, 500, 1000, 2000)}),
 }
 FACTORS = {"Proposal": PROPOSALS, "Score": SCORES, "Forget row": ROWS, "Support": SUPPORT, **SIZES}
 
@@ -79,33 +55,30 @@ def levels(group: Group, factor: Factor, reading: Reading, value: str = "rs") ->
     return {level: arrange(rows, value) for level, rows in level_rows(group, factor, reading).items()}
 
 
-def shared(found: Levels, factor: Factor, paper: Levels | None = None) -> dict[str, list[str]]:
+def shared(found: Levels, factor: Factor, paper: Levels) -> dict[str, list[str]]:
     """List the forget classes of each method that all its levels have, and the paper's where it has the method."""
     classes = {}
     for method in METHOD_LIST:
         mine = [level for level in found if found[level].get(method)]
-        theirs = [some[method] for level, some in (paper or {}).items() if level in mine and method in some]
+        theirs = [some[method] for level, some in paper.items() if level in mine and method in some]
         if factor.main in mine and len(mine) > 1:
             classes[method] = sorted(set.intersection(*map(set, (*(found[one][method] for one in mine), *theirs))))
     return {method: some for method, some in classes.items() if some}
 
 
-def paper_levels(name: str, level: str, value: str = "rs") -> Levels:
-    """Read a table of the paper by level; one without forget classes is of class 7."""
+def paper_levels(name: str, level: str, value: str = "rs", names: Mapping[str, str] | None = None) -> Levels:
+    """Read a table of the paper by level; one without forget classes is of class 7, without methods of Bad Teacher."""
     rows = paper_rows(name)
-    rows = rows if "forget" in rows.columns else rows.with_columns(forget=pl.lit("7"))
-    rows = rows if "method" in rows.columns else rows.with_columns(method=pl.lit("bad-teacher"))
-    return {str(key): arrange(some, value) for (key,), some in rows.group_by(level, maintain_order=True)}
+    for column, default in (("forget", "7"), ("method", "bad-teacher")):
+        rows = rows if column in rows.columns else rows.with_columns(pl.lit(default).alias(column))
+    found = {str(key): arrange(some, value) for (key,), some in rows.group_by(level, maintain_order=True)}
+    return {ours: found[theirs] for ours, theirs in names.items()} if names else found
 
 
-def _renamed(found: Levels, names: Mapping[str, str]) -> Levels:
-    return {ours: found[theirs] for ours, theirs in names.items()}
-
-
-def _cells(found: Levels, spread: Levels | None, classes: dict[str, list[str]]) -> dict[str, dict[str, Text]]:
+def _cells(found: Levels, spread: Levels, classes: dict[str, list[str]]) -> dict[str, dict[str, Text]]:
     cells: dict[str, dict[str, Text]] = {}
     for level, values in found.items():
-        deviation = averages(spread.get(level, {}), classes) if spread else {}
+        deviation = averages(spread.get(level, {}), classes)
         cells[level] = {
             m: f"{score(value)}{f' ± {score(deviation[m])}' if m in deviation else ''}"
             for m, value in averages(values, classes).items()
@@ -116,16 +89,15 @@ def _cells(found: Levels, spread: Levels | None, classes: dict[str, list[str]]) 
 def _beside(
     group: Group,
     factor: Factor,
-    label: str,
-    title: str,
+    names: tuple[str, str],
     note: str,
     paper: Levels,
-    spreads: tuple[Levels, Levels] | None = None,
+    spreads: tuple[Levels, Levels] = ({}, {}),
 ) -> Table:
     found = levels(group, factor, PUBLISHED)
     classes = shared(found, factor, paper)
-    ours, theirs = _cells(found, spreads and spreads[0], classes), _cells(paper, spreads and spreads[1], classes)
-    verdict = _cells(levels(group, factor, VERDICT), None, classes)
+    ours, theirs = _cells(found, spreads[0], classes), _cells(paper, spreads[1], classes)
+    verdict = _cells(levels(group, factor, VERDICT), {}, classes)
     columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in classes.items()})]
     for level, text in factor.names.items():
         columns += [(level, text, ours.get(level, {})), (f"{level}_paper", "Paper", theirs.get(level, {}))]
@@ -134,14 +106,14 @@ def _beside(
         for level, text in factor.names.items()
     ]
     reading = "Native scale, worst-case, unless said otherwise; ours and the paper's over the same classes."
-    return table(label, title, {m: METHOD_ROWS[m] for m in classes}, columns, (reading, note))
+    return table(*names, {m: METHOD_ROWS[m] for m in classes}, columns, (reading, note))
 
 
 def proposals(group: Group) -> Table:
     """Show RS by the distribution that probes are drawn from."""
     note = "Gaussian: the main audits, of three seeds; the others have one."
     paper = paper_levels("distribution_ablation", "distribution")
-    return _beside(group, PROPOSALS, "proposals-beside-paper", "Mean RS by proposal", note, paper)
+    return _beside(group, PROPOSALS, ("proposals-beside-paper", "Mean RS by proposal"), note, paper)
 
 
 def scores(group: Group) -> Table:
@@ -149,7 +121,7 @@ def scores(group: Group) -> Table:
     note = "±: standard deviation over the three seeds of an audit, averaged over classes. Softmax: the main audits."
     paper, spread = (paper_levels("uncertainty_ablation", "score", value) for value in ("rs_mean", "rs_std"))
     spreads = levels(group, SCORES, PUBLISHED, "rs_std"), spread
-    return _beside(group, SCORES, "scores-beside-paper", "Mean RS by score", note, paper, spreads)
+    return _beside(group, SCORES, ("scores-beside-paper", "Mean RS by score"), note, paper, spreads)
 
 
 def missing_row(group: Group) -> Table:
@@ -158,24 +130,24 @@ def missing_row(group: Group) -> Table:
         "Forget class 7. The paper counts what comes back from a forget accuracy of 0, we from that of the restored "
         "head. Of the released row its main table prints other values; here are those of its table on the missing row."
     )
-    paper = _renamed(paper_levels("missing_row", "row"), {"False": "unlearned", "True": "random"})
-    return _beside(group, ROWS, "missing-row-beside-paper", "RS without the forget row", note, paper)
+    paper = paper_levels("missing_row", "row", names={"False": "unlearned", "True": "random"})
+    return _beside(group, ROWS, ("missing-row-beside-paper", "RS without the forget row"), note, paper)
 
 
 def support(group: Group) -> Table:
     """Show RS by the support of the Gaussian."""
     note = "Forget class 7; the paper's table is of Bad Teacher alone."
     names = {"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"}
-    paper = _renamed(paper_levels("gaussian_support", "proposal"), names)
-    return _beside(group, SUPPORT, "support-beside-paper", "RS by support of the proposal", note, paper)
+    paper = paper_levels("gaussian_support", "proposal", names=names)
+    return _beside(group, SUPPORT, ("support-beside-paper", "RS by support of the proposal"), note, paper)
 
 
 def sizes(group: Group, size: str, reading: Reading) -> Table:
     """Show RS by the number of probes (``M``) or of candidates (``N``) per class."""
     factor = SIZES[size]
     found = levels(group, factor, reading)
-    classes = shared(found, factor)
-    cells = _cells(found, None, classes)
+    classes = shared(found, factor, {})
+    cells = _cells(found, {}, classes)
     columns = [(f"{size.lower()}_{one}", f"{size} = {text}", cells.get(one, {})) for one, text in factor.names.items()]
     forget = sorted({c for some in classes.values() for c in some})
     notes = (f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}.",)
@@ -206,11 +178,12 @@ def controls(group: Group) -> list[Control]:
     for name, factor in FACTORS.items():
         published, verdict = (level_rows(group, factor, reading) for reading in (PUBLISHED, VERDICT))
         masked = {level: arrange(rows, "rs").get("masked", {}) for level, rows in verdict.items()}
-        used = [level for level, some in masked.items() if some]
-        classes = sorted(set.intersection(*(set(masked[level]) for level in used))) if len(used) > 1 else []
+        used = {level: some for level, some in masked.items() if some}
+        classes = sorted(set.intersection(*map(set, used.values()))) if len(used) > 1 else []
         for level in used if classes else ():
             native, here = (arrange(side[level], "rs") for side in (published, verdict))
             retrained = [here.get("retrained", {}).get(c) for c in classes]
+            known = [one for one in retrained if one is not None]
             back = verdict[level].filter(method="masked", verdict="recovered")["forget"].unique()
             made.append(
                 Control(
@@ -218,8 +191,8 @@ def controls(group: Group) -> list[Control]:
                     level=level,
                     classes=classes,
                     published=fmean(native["masked"][c] for c in classes),
-                    verdict=fmean(here["masked"][c] for c in classes),
-                    reference=None if None in retrained else fmean(one for one in retrained if one is not None),
+                    verdict=fmean(used[level][c] for c in classes),
+                    reference=fmean(known) if len(known) == len(classes) else None,
                     recovered=sum(c in classes for c in back),
                 )
             )
@@ -229,19 +202,16 @@ def controls(group: Group) -> list[Control]:
 def masked(group: Group) -> Table:
     """Show the control at every level of everything that is varied."""
     found = {f"{one.factor} {one.level}": one for one in controls(group)}
-
-    def name(one: Control) -> str:
-        factor = FACTORS[one.factor]
-        return factor.names[one.level] + (" (main)" if one.level == factor.main else "")
-
-    columns: list[Cells] = [
-        ("level", "Level", {key: name(one) for key, one in found.items()}),
-        ("classes", "Classes", {key: str(len(one.classes)) for key, one in found.items()}),
-        ("native", "Masked, native, worst-case", {key: score(one.published) for key, one in found.items()}),
-        ("masked", "Masked", {key: score(one.verdict) for key, one in found.items()}),
-        ("retrained", "Retrained", {key: score(one.reference) for key, one in found.items()}),
-        ("recovered", "Recovered", {key: f"{one.recovered} of {len(one.classes)}" for key, one in found.items()}),
-    ]
+    mains = {key: one.level == FACTORS[one.factor].main for key, one in found.items()}
+    cells: dict[tuple[str, str], Callable[[str, Control], Text]] = {
+        ("level", "Level"): lambda key, one: FACTORS[one.factor].names[one.level] + " (main)" * mains[key],
+        ("classes", "Classes"): lambda _, one: str(len(one.classes)),
+        ("native", "Masked, native, worst-case"): lambda _, one: score(one.published),
+        ("masked", "Masked"): lambda _, one: score(one.verdict),
+        ("retrained", "Retrained"): lambda _, one: score(one.reference),
+        ("recovered", "Recovered"): lambda _, one: f"{one.recovered} of {len(one.classes)}",
+    }
+    columns = [(*names, {key: write(key, one) for key, one in found.items()}) for names, write in cells.items()]
     notes = ("RS at canonical scale, source-free, unless said otherwise. Recovered: verdicts of masked originals.",)
     title, rows = "The masked original with one setting varied", {key: one.factor for key, one in found.items()}
     return table("masked-ablations", title, rows, columns, notes, ("varied", "Varied"))

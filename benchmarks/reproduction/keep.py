@@ -28,21 +28,20 @@ from sfra.core.files import write_atomically
 
 Row = Mapping[str, Any]
 
+ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
+DIAGNOSED = (
+    *("forget_class", "scale", "variant", "gain", "inner", "inner_std", "cosine", "cosine_std", "probe_norm"),
+    *("feature_norm", "alpha_mean", "residual_min", "residual_max", "competitors", "sufficient", "rising", "pearson"),
+    *("spearman", "slope", "sign_agreement", "correct_confidence", "assigned_confidence", "gap", "assigned"),
+    "forget_samples",
+)
 IDENTITY = ("seed", "method", "forget")
 COLUMNS: dict[str, tuple[str, ...]] = {
     "originals": ("seed", "label", "name", "samples", "hits"),
     "audits": (*IDENTITY, "audit", "varied", *OF_READING),
-    "pra": (
-        *(*IDENTITY, "variant", "support", "alpha", "rs", "delta_rs"),
-        *("retain_before", "retain_after", "forget_before", "forget_after"),
-    ),
+    "pra": (*IDENTITY, "variant", "support", "alpha", "rs", "delta_rs", *ACCURACIES),
     "probes": (*IDENTITY, "forget_accuracy", "retain_accuracy", "epoch"),
-    "diagnostics": (
-        *(*IDENTITY, "forget_class", "scale", "variant", "gain", "inner", "inner_std", "cosine", "cosine_std"),
-        *("probe_norm", "feature_norm", "alpha_mean", "residual_min", "residual_max", "competitors", "sufficient"),
-        *("rising", "pearson", "spearman", "slope", "sign_agreement", "correct_confidence", "assigned_confidence"),
-        *("gap", "assigned", "forget_samples"),
-    ),
+    "diagnostics": (*IDENTITY, *DIAGNOSED),
     "models": (*IDENTITY, "seconds", "epoch", "epochs", "retain", "forget_accuracy", "aus", "settings"),
     "selection": (*IDENTITY, "scale", "seeds", "early", "last", "best", "transferred"),
     "confusion": (*IDENTITY, "label", "samples", "own", "other"),

@@ -46,7 +46,7 @@ OWN: Mapping[str, list[Make]] = {
 
 BESIDE_PAPER: Mapping[str, list[Make]] = {
     "models": [tables.unlearned],
-    "rs": [tables.rs_beside_paper, tables.agreement, tables.left_out, tables.classes_beside_paper],
+    "rs": [tables.rs_beside_paper, tables.agreement, tables.classes_beside_paper],
     "controls": [tables.controls, tables.alignment, tables.confidence, alone(tables.multi)],
     "recipes": [worlds.experiments, worlds.experiments_models, worlds.norm],
     "ablations": [

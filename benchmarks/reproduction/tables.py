@@ -14,7 +14,6 @@ from reproduction.rows import (
     READINGS,
     RULES,
     VERDICT,
-    Agreement,
     Group,
     Reading,
     Side,
@@ -36,7 +35,6 @@ Cells = tuple[str, str, Mapping[str, Text]]
 
 METHOD_ROWS = {name: method_name(name) for name in METHOD_LIST}
 WITH_CONTROL = METHOD_ROWS | {"masked": method_name("masked")}
-FIRST = ("method", "Method")
 
 
 def table(
@@ -45,7 +43,7 @@ def table(
     rows: Mapping[str, str],
     columns: Sequence[Cells],
     notes: Sequence[str] = (),
-    first: tuple[str, str] = FIRST,
+    first: tuple[str, str] = ("method", "Method"),
 ) -> Table:
     """Make a table of columns; ``rows`` names the rows, and a cell that a column lacks is missing."""
     headings = [Column(names=(first[0],), heading=first[1], numeric=False)]
@@ -197,9 +195,8 @@ def alignment(group: Group, side: Side) -> Table:
         "Mean forget probe against mean real feature of the forget class, native scale; native κ: median norm of "
         "the centred retain rows as released.",
     )
-    return table(
-        f"alignment-beside-{key}", "Alignment", METHOD_ROWS if ours.inner and side.inner else {}, columns, notes
-    )
+    rows = METHOD_ROWS if ours.inner and side.inner else {}
+    return table(f"alignment-beside-{key}", "Alignment", rows, columns, notes)
 
 
 def confidence(group: Group, side: Side) -> Table:
@@ -222,7 +219,7 @@ def rs_beside_paper(group: Group, paper: Side) -> Table:
     theirs = of_methods(paper.rs[PUBLISHED])
     gaps = {m: value - theirs[m] for m, value in ours[PUBLISHED].items() if m in theirs}
     columns = [("paper", "Paper", shown(theirs)), ("difference", "Difference", shown(gaps, signed))]
-    columns += [("_".join(one).replace("-", "_"), ", ".join(one), shown(some)) for one, some in ours.items()]
+    columns += [(_key(*one), ", ".join(one), shown(some)) for one, some in ours.items()]
     notes = (
         "Mean over the forget classes; the paper's rule is worst-case at native scale, and the difference is to it.",
     )
@@ -232,11 +229,10 @@ def rs_beside_paper(group: Group, paper: Side) -> Table:
 def rs_beside(group: Group, side: Side, scale: str) -> Table:
     """Show the mean RS at one scale under the three rules, each beside the other's."""
     ours = {rule: group.rs((scale, rule)) for rule in RULES}
-    columns: list[Cells] = [("classes", "Classes", _counts(ours[RULES[0]]))]
+    columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in ours[RULES[0]].items()})]
     for rule in RULES:
-        name = rule.replace("-", "_")
-        columns.append((name, rule, shown(means(ours[rule]))))
-        columns.append((f"{name}_{side.key}", side.name, shown(means(side.rs[scale, rule]))))
+        columns.append((_key(rule), rule, shown(means(ours[rule]))))
+        columns.append((f"{_key(rule)}_{side.key}", side.name, shown(means(side.rs[scale, rule]))))
     title = f"Mean RS at {scale} scale beside that of {side.name}"
     notes = ("Mean over the forget classes, as many as there are.",)
     return table(f"rs-{scale}-beside-{side.key}", title, WITH_CONTROL, columns, notes)
@@ -245,33 +241,17 @@ def rs_beside(group: Group, side: Side, scale: str) -> Table:
 def delta(group: Group, side: Side) -> Table:
     """Show the mean ΔRS in the reading of the paper and in that of a verdict, each beside the other's."""
     ours = {reading: group.rs(reading, "delta_rs") for reading in (PUBLISHED, VERDICT)}
-    columns: list[Cells] = [("classes", "Classes", _counts(ours[VERDICT]))]
+    columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in ours[VERDICT].items()})]
     for reading, values in ours.items():
-        name = "_".join(reading).replace("-", "_")
-        columns.append((name, ", ".join(reading), shown(means(values), signed)))
-        columns.append((f"{name}_{side.key}", side.name, shown(means(side.delta[reading]), signed)))
+        columns.append((_key(*reading), ", ".join(reading), shown(means(values), signed)))
+        columns.append((f"{_key(*reading)}_{side.key}", side.name, shown(means(side.delta[reading]), signed)))
     notes = ("RS minus that of the retrained model of the same class; mean over the forget classes.",)
     rows = {key: text for key, text in WITH_CONTROL.items() if key != "retrained"}
     return table(f"delta-beside-{side.key}", "Mean ΔRS", rows, columns, notes)
 
 
-def _counts(values: Mapping[str, Values]) -> dict[str, Text]:
-    return {method: str(len(some)) for method, some in values.items()}
-
-
-def agreement_columns(found: Mapping[str, Agreement | None]) -> list[Cells]:
-    """Write agreements, one a row."""
-    known = {key: one for key, one in found.items() if one is not None}
-    headings = {
-        "spearman": "Spearman",
-        "pearson": "Pearson",
-        "difference": "Mean |difference|",
-        "bias": "Mean difference",
-    }
-    return [
-        (name, text, {k: (signed if name == "bias" else score)(getattr(one, name)) for k, one in known.items()})
-        for name, text in headings.items()
-    ]
+def _key(*parts: str) -> str:
+    return "_".join(parts).replace("-", "_")
 
 
 def agreement(group: Group, side: Side) -> Table:
@@ -283,23 +263,17 @@ def agreement(group: Group, side: Side) -> Table:
             found[f"κ = {kappa:.2f}, worst-case"] = agree(ours, of_methods(side.rs[PUBLISHED]))
     whose = "the paper's" if side.name == "Paper" else f"that of {side.name}"
     title = f"Agreement of mean RS with {whose}, over methods"
-    names = {key: key for key in found}
     label = "agreement" if side.name == "Paper" else f"agreement-beside-{side.key}"
-    return table(label, title, names, agreement_columns(found), first=("reading", "Reading"))
-
-
-def left_out(group: Group, paper: Side) -> Table:
-    """Show what the agreement depends on: without each method, the one that costs most first."""
-    ours, theirs = of_methods(group.rs(PUBLISHED)), of_methods(paper.rs[PUBLISHED])
-
-    def without(names: Sequence[str]) -> Agreement | None:
-        return agree({m: value for m, value in ours.items() if m not in names}, theirs)
-
-    single = {METHOD_ROWS[m]: without([m]) for m in ours}
-    order = sorted(single, key=lambda name: -((single[name] and single[name].spearman) or -1.0))  # type: ignore[union-attr]
-    found = {"nothing": without([])} | {name: single[name] for name in order}
-    title, names = "Agreement without some methods (native scale, worst-case)", {key: key for key in found}
-    return table("left-out", title, names, agreement_columns(found), first=("left_out", "Left out"))
+    headings = {"spearman": "Spearman", "pearson": "Pearson", "difference": "Mean |difference|"}
+    columns = [
+        (
+            name,
+            text,
+            {key: (signed if name == "bias" else score)(getattr(one, name, None)) for key, one in found.items()},
+        )
+        for name, text in (headings | {"bias": "Mean difference"}).items()
+    ]
+    return table(label, title, {key: key for key in found}, columns, first=("reading", "Reading"))
 
 
 def classes_beside_paper(group: Group, paper: Side) -> Table:
@@ -335,9 +309,8 @@ def control(group: Group) -> Table:
     if swept["kappa"].n_unique() > 1:
         best = swept.filter(method="masked").sort("rs", "kappa", maintain_order=True).group_by("forget").last()
         there = swept.filter(method="retrained").select("forget", "kappa", beside="rs")
-        found = {
-            row["forget"]: row for row in best.join(there, on=["forget", "kappa"], how="left").iter_rows(named=True)
-        }
+        best = best.join(there, on=["forget", "kappa"], how="left")
+        found = {row["forget"]: row for row in best.iter_rows(named=True)}
         named = {"rs": ("masked_best", "Masked, best of sweep"), "kappa": ("kappa", "at κ")}
         named |= {"beside": ("retrained_there", "Retrained there")}
         columns += [(*names, {c: score(row[value]) for c, row in found.items()}) for value, names in named.items()]
@@ -408,7 +381,7 @@ def verdicts(group: Group) -> Table:
         told: dict[str, Text] = {}
         for method, verdict, n in counts.sort("len", descending=True, maintain_order=True).iter_rows():
             told[method] = f"{told[method]}, {n} {verdict}" if method in told else f"{n} {verdict}"
-        columns.append(("_".join(reading).replace("-", "_"), ", ".join(reading), told))
+        columns.append((_key(*reading), ", ".join(reading), told))
     notes = (
         "A retrained model is audited without a reference: no-reference says that something came back and nothing "
         "tells whether a model that never saw the class would give as much. Here it is such a model: a false alarm.",
@@ -421,7 +394,7 @@ def reset(group: Group) -> Table:
     """Show what drawing the forget row anew changes at canonical scale, with the last epoch and with the best."""
     columns = []
     for rule in ("source-free", "worst-case"):
-        key, reading = rule.replace("-", "_"), ("canonical", rule)
+        key, reading = _key(rule), ("canonical", rule)
         anew = arrange(group.audits(reading, variant="reset-row"), "rs")
         columns.append((f"released_{key}", f"as released, {rule}", shown(means(group.rs(reading)))))
         columns.append((f"reset_{key}", f"drawn anew, {rule}", shown(means(anew))))
@@ -455,13 +428,12 @@ def every_scale(group: Group) -> Table:
     for method in ("masked", "retrained"):
         for c, name in names.items():
             mine = swept.filter(method=method, forget=c).select("kappa", "rs").iter_rows()
-            columns.append((f"{method}_{c}", f"{method.title()}: {name}", {_kappa(k): score(rs) for k, rs in mine}))
+            columns.append((f"{method}_{c}", f"{method.title()}: {name}", {f"{k:.2f}": score(rs) for k, rs in mine}))
     columns += [_of("recovered", "Recovered", found, "masked"), _of("alarms", "Alarms", found, "retrained")]
     notes = (
         f"RS, source-free. The canonical scale is κ = {KAPPA:.2f}.",
         "Recovered: masked models with that verdict. Alarms: retrained models with another verdict than not-recovered, "
         "degenerate ones among them.",
-        *_broken(found),
     )
     title = "The control and its references at every scale"
     return table("every-scale", title, _kappas(found), columns, notes, ("kappa", "κ"))
@@ -472,36 +444,23 @@ def every_scale_means(group: Group) -> Table:
     found = sweep_outcomes(group)
     swept = group.swept(ending="-scales").group_by("method", "kappa", maintain_order=True).agg(pl.mean("rs"))
     columns: list[Cells] = [
-        (m.replace("-", "_"), name, {_kappa(k): score(rs) for _, k, rs in swept.filter(method=m).iter_rows()})
+        (m.replace("-", "_"), name, {f"{k:.2f}": score(rs) for _, k, rs in swept.filter(method=m).iter_rows()})
         for m, name in WITH_CONTROL.items()
         if len(swept.filter(method=m))
     ]
     lost = found.select("kappa", "lost").iter_rows()
-    columns.append(("lost", "Retain points lost", {_kappa(k): percent(value) for k, value in lost}))
+    columns.append(("lost", "Retain points lost", {f"{k:.2f}": percent(value) for k, value in lost}))
     columns.append(_of("degenerate", "Degenerate", found, "audits"))
     notes = (
         f"Mean RS over the forget classes that are there, source-free. The canonical scale is κ = {KAPPA:.2f}.",
         "Retain points lost: mean over all models of the sweep. Degenerate: models of the sweep with that verdict.",
-        *_broken(found),
     )
     return table("every-scale-means", "Mean RS at every scale", _kappas(found), columns, notes, ("kappa", "κ"))
 
 
-def _kappa(kappa: float) -> str:
-    return f"{kappa:.2f}"
-
-
 def _kappas(found: pl.DataFrame) -> dict[str, str]:
-    return {_kappa(kappa): _kappa(kappa) for kappa in found["kappa"]}
+    return {f"{kappa:.2f}": f"{kappa:.2f}" for kappa in found["kappa"]}
 
 
 def _of(part: str, heading: str, found: pl.DataFrame, whole: str) -> Cells:
-    return part, heading, {_kappa(k): f"{n} of {all_}" for k, n, all_ in found.select("kappa", part, whole).iter_rows()}
-
-
-def _broken(found: pl.DataFrame) -> tuple[str, ...]:
-    """Say from which scale on every audit is degenerate."""
-    broken = [kappa for kappa, some, all_ in found.select("kappa", "degenerate", "audits").rows() if some == all_]
-    sound = [kappa for kappa in found["kappa"] if kappa not in broken]
-    above = [kappa for kappa in broken if kappa > max(sound, default=0.0)]
-    return (f"From κ = {min(above):.2f} on every audit is degenerate.",) if above else ()
+    return part, heading, {f"{k:.2f}": f"{n} of {all_}" for k, n, all_ in found.select("kappa", part, whole).rows()}

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from drift import audits, drift, rows
+from drift import drift, rows
 from recipes import open_split
-from sfra import AuditConfig
-from sfra.bench.protocol import load_protocol
+from sfra import unlearn
 from sfra.models import backbones, recipes
-from sfra.models.backbones.checkpoint import Checkpoint
+from sfra.models.backbones.checkpoint import Checkpoint, load_model
 from sfra.models.training.train import TensorData
-from sfra.release import Preprocess
 
 
 def network(*, norm: bool) -> nn.Sequential:
@@ -44,8 +43,8 @@ def test_only_averages_change_and_they_become_those_of_the_data() -> None:
 @pytest.mark.parametrize("norm", [True, False])
 def test_the_first_row_is_the_original_and_without_batch_norm_all_are(norm: bool) -> None:
     model, splits = network(norm=norm), {"train": samples(seed=2, shift=4.0), "test": samples(seed=3)}
-    asked = Namespace(forget=[0, 2], passes=20, batch_size=16, seed=0, device="cpu")
-    found = list(rows(model, splits, asked))
+    asked = Namespace(forget=[0, 2], passes=20, batch_size=16, seed=0, device="cpu", out=None)
+    found = list(rows(Checkpoint(model=model, backbone="small-cnn", classes=3, preprocess=None), splits, asked))
     assert [(row["forget"], row["passes"]) for row in found] == [(label, i) for label in (0, 2) for i in range(21)]
     answers = model.eval()(splits["test"].images).argmax(1) == splits["test"].labels
     gone = splits["test"].labels == 2
@@ -55,19 +54,13 @@ def test_the_first_row_is_the_original_and_without_batch_norm_all_are(norm: bool
     assert (ends[0] == ends[1]) is not norm
 
 
-def test_the_network_of_the_last_pass_is_audited_as_the_protocol_says() -> None:
-    recipe, protocol = recipes.load("digits-small-cnn"), load_protocol("digits-tiny")
-    network = backbones.build("small-cnn", classes=10, seed=0).eval()
+def test_the_network_of_the_last_pass_is_saved_to_be_audited(tmp_path: Path) -> None:
+    recipe = recipes.load("digits-small-cnn")
     splits = {split: open_split(recipe, split, "cpu", 0) for split in ("train", "test")}
-    prepared = Preprocess(**recipe.preprocess) if recipe.preprocess else None
-    asked = Namespace(forget=[3], passes=2, batch_size=64, seed=0, device="cpu", audit="digits-tiny")
-    original = Checkpoint(model=network, backbone="small-cnn", classes=10, preprocess=prepared)
-    found = list(audits(original, splits["train"], asked))
-    *_, last = rows(network, splits, asked)
-    assert {(row["scale"], row["rule"]) for row in found} >= {("native", "worst-case"), ("canonical", "source-free")}
-    for row in found:
-        assert (row["forget"], row["passes"], row["variant"]) == (3, 2, "released")
-        assert row["forget_before"] == pytest.approx(last["forget_accuracy"], abs=1e-6)
-        assert row["retain_before"] == pytest.approx(last["retain"], abs=1e-6)
-    ends = [row["epochs"] for row in found if row["rule"] == "source-free"]
-    assert ends == [[protocol.audit["epochs"]] * AuditConfig(**protocol.audit).seeds] * 2
+    original = Checkpoint(
+        model=backbones.build("small-cnn", classes=10, seed=0).eval(), backbone="small-cnn", classes=10, preprocess=None
+    )
+    asked = Namespace(forget=[3], passes=1, batch_size=64, seed=0, device="cpu", out=tmp_path)
+    *_, last = rows(original, splits, asked)
+    found = unlearn.measure(load_model(tmp_path / "3").model, splits["test"], [3])
+    assert (found.retain, found.forget) == (last["retain"], last["forget_accuracy"])

@@ -12,7 +12,7 @@ from sfra.core.errors import InputError
 from sfra.models import recipes
 
 SHIPPED = Path(recipes.__file__).parent / "cifar10-resnet18-small.toml"
-STILL = {"learning_rate": 0.3, "freeze_batch_norm": True}
+STILL: dict[str, object] = {"learning_rate": 0.3, "freeze_batch_norm": True}
 
 
 def search(method: str, *tried: dict[str, object], best: int | None = 0) -> list[Row]:
