@@ -79,12 +79,6 @@ def test_a_subsample_is_within_bounds_and_in_proportion(labels: list[int], most:
         assert abs(part[label] - ideal) <= 1 + len(whole) / 2
 
 
-def test_the_draw_of_a_subsample_depends_on_its_seed() -> None:
-    labels = torch.arange(200) % 4
-    draws = [stratify(labels, 20, torch.Generator().manual_seed(seed)).tolist() for seed in (0, 0, 1)]
-    assert draws[0] == draws[1] != draws[2]
-
-
 def test_what_cannot_be_drawn_is_refused() -> None:
     toy = scene()
     with pytest.raises(InputError, match="there is no such space"):

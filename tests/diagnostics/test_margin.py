@@ -16,7 +16,7 @@ from torch import Tensor, nn
 from builders.diagnostics import Labelled, Scene, scene
 from sfra.core.errors import InputError
 from sfra.core.head import Head
-from sfra.diagnostics import agreement, alignment, margin
+from sfra.diagnostics import agreement, margin
 from sfra.diagnostics.margin import BINS, POINTS, QUANTILES
 
 RETAIN = (0, 2, 4)
@@ -77,13 +77,6 @@ def test_alpha_and_the_residual_are_those_of_plain_loops() -> None:
             assert one.exact == pytest.approx(np.mean(exact), abs=1e-12)
             assert one.exact == pytest.approx(found.inner + one.residual, abs=1e-12)
             assert one.sufficient == (found.inner > abs(np.mean(residuals)))
-
-
-def test_the_inner_product_is_that_of_the_alignment() -> None:
-    toy = scene()
-    found = margin(toy.head, toy.probes, toy.features, toy.labels, toy.forget, gain=3.0, bootstrap=2)
-    rows = alignment(toy.probes, toy.features, toy.labels, toy.forget, gain=3.0)
-    assert [one.inner for one in found] == pytest.approx([row.inner for row in rows], abs=1e-12)
 
 
 def test_the_sufficient_condition_implies_a_rising_margin_and_is_not_always_met() -> None:
