@@ -21,9 +21,10 @@ import polars as pl
 import torch
 
 from sfra.attack.grid import Setting, relearn_release
-from sfra.attack.scale import KAPPA
+from sfra.attack.scale import KAPPA, Canonical
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.measure import Split, measure
+from sfra.auditing.inputs import Split
+from sfra.auditing.measure import measure
 from sfra.core.head import Head
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data
 from sfra.demo.models import digits_models
@@ -73,17 +74,17 @@ def digits(forget: int, seed: int) -> Iterator[Model]:
 
 def curve(model: Model, config: AuditConfig) -> Iterator[dict[str, object]]:
     """Audit one model at every scale of the grid."""
-    settings = [Setting(kappa=kappa, variant="released") for kappa in GRID]
+    settings = [Setting(scale=Canonical(kappa), variant="released") for kappa in GRID]
     runs = relearn_release(model.head, [model.forget], settings, config)
-    split = Split(report=model.test, select=None, own_validation=False)
+    split = Split(report=model.test, validation=None, own_validation=False)
     for one in measure(runs, split, [model.forget]):
         trace = one.test
         yield {
             "data": model.data,
             "model": model.name,
             "forget": model.forget,
-            "kappa": f"{one.run.setting.kappa:.4g}",
-            "native_kappa": f"{(one.run.setting.kappa or 0) / one.run.placed.gain:.4g}",
+            "kappa": f"{one.run.setting.scale.kappa:.4g}",
+            "native_kappa": f"{(one.run.setting.scale.kappa or 0) / one.run.placed.gain:.4g}",
             "rs": f"{float(trace.rs[-1]):.4f}",
             "retain_drop": f"{float(trace.retain[0] - trace.retain[-1]):.4f}",
             "forget_after": f"{float(trace.forget[-1]):.4f}",

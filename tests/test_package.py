@@ -57,6 +57,7 @@ def test_every_public_name_resolves() -> None:
     kinds = {name: type(getattr(sfra, name)) for name in sfra.__all__}
     assert {name for name, kind in kinds.items() if kind is FunctionType} == {
         "audit",
+        "diagnose",
         "evaluate",
         "load",
         "load_data",

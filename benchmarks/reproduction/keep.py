@@ -189,7 +189,7 @@ def selection_rows(audit: Row) -> list[Row]:
     found: list[Row] = []
     for scale in ("native", "canonical"):
         wanted = ("model", scale, "released")
-        runs = [run for run in audit["trajectory"] if (run["subject"], run["scale"], run["variant"]) == wanted]
+        runs = [run for run in audit[traces_key(audit)] if (run["subject"], run["scale"], run["variant"]) == wanted]
         runs = [run for run in runs if run["rs"] is not None]
         best = [best_epoch(run["retain"], run["rs"]) for run in runs]
         moved = [run["rs"][epoch] for i, epoch in enumerate(best) for j, run in enumerate(runs) if i != j]
@@ -294,7 +294,7 @@ def slim_audit(audit: Row, *, curves: bool = True) -> dict[str, Any]:
     """
     main = (audit["scale"], audit["variant"])
     wanted = {("model", *main), ("reference", *main), ("model", "native", "released")}
-    kept = [run for run in audit["trajectory"] if (run["subject"], run["scale"], run["variant"]) in wanted]
+    kept = [run for run in audit[traces_key(audit)] if (run["subject"], run["scale"], run["variant"]) in wanted]
     slim = [
         {
             **run,
@@ -303,7 +303,12 @@ def slim_audit(audit: Row, *, curves: bool = True) -> dict[str, Any]:
         }
         for run in kept
     ]
-    return {**audit, "trajectory": slim if curves else []}
+    return {**audit, traces_key(audit): slim if curves else []}
+
+
+def traces_key(audit: Mapping[str, Any]) -> str:
+    """Return what an ``audit.json`` calls its traces; version 1 of the schema called them ``trajectory``."""
+    return "traces" if "traces" in audit else "trajectory"
 
 
 def _copy(source: Path, target: Path, record: Record, *, curves: bool) -> None:

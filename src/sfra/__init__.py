@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from sfra.core.errors import SfraError
     from sfra.core.head import Head
     from sfra.data import load_data
+    from sfra.diagnostics import diagnose
     from sfra.release import Release, load
 
 _HOMES = {
@@ -41,6 +42,7 @@ _HOMES = {
     "Trace": "sfra.auditing.trace",
     "Trajectory": "sfra.attack.path",
     "audit": "sfra.auditing.audit",
+    "diagnose": "sfra.diagnostics",
     "evaluate": "sfra.auditing.evaluate",
     "load": "sfra.release",
     "load_data": "sfra.data",
@@ -61,6 +63,7 @@ __all__ = [
     "Trajectory",
     "__version__",
     "audit",
+    "diagnose",
     "evaluate",
     "load",
     "load_data",

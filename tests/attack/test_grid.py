@@ -13,14 +13,14 @@ from builders.audits import FORGET, hidden, knowing
 from sfra.attack.grid import Run, Setting, relearn_release, settings_of
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn, relearn_many
-from sfra.attack.scale import KAPPA, SWEEP, place
+from sfra.attack.scale import KAPPA, SWEEP, Canonical, Native, place
 from sfra.auditing.config import AuditConfig
 
 CONFIG = AuditConfig(n=300, m=30, epochs=3, threads=1)
 
 
 def names(settings: list[Setting]) -> list[tuple[str, str]]:
-    return [(setting.scale, setting.variant) for setting in settings]
+    return [(setting.scale.name, setting.variant) for setting in settings]
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_an_audit_looks_first_at_the_setting_of_its_verdict_and_at_none_twice(
 @pytest.mark.parametrize("missing", [False, True])
 def test_a_sweep_covers_every_scale_once(missing: bool) -> None:
     settings = settings_of(AuditConfig(scale="sweep"), missing=missing)
-    assert settings[0].kappa == KAPPA
+    assert settings[0].scale == Canonical()
     assert len(set(settings)) == len(settings) == len(SWEEP) + (1 if missing else 2)
     kept = [setting for setting in settings if setting.variant != "reset-row"]
-    assert {setting.kappa for setting in kept} == {*SWEEP, None}
+    assert {setting.scale for setting in kept} == {*SWEEP, Native()}
 
 
 def test_the_reference_of_a_model_without_a_row_starts_anew_at_every_scale_and_is_seen_as_it_is_once() -> None:
@@ -78,7 +78,7 @@ def test_every_run_is_what_the_single_steps_give() -> None:
     head = hidden().head
     settings = settings_of(CONFIG, missing=False)
     for run in relearn_release(head, (FORGET,), settings, replace(CONFIG, seeds=2, seed=3)):
-        placed = place(head, [FORGET], kappa=run.setting.kappa, variant=run.setting.variant, seed=run.seed)
+        placed = place(head, [FORGET], scale=run.setting.scale, variant=run.setting.variant, seed=run.seed)
         probes = sample_probes(placed.head, FORGET, n=300, m=30, seed=run.seed, threads=1)
         path = relearn(placed.head, probes, epochs=3, seed=run.seed)
         assert run.placed.head.fingerprint == placed.head.fingerprint
@@ -87,7 +87,7 @@ def test_every_run_is_what_the_single_steps_give() -> None:
 
 
 def test_runs_come_seed_by_seed_and_each_seed_redraws_rows_probes_and_order() -> None:
-    settings = [Setting(kappa=KAPPA, variant="reset-row"), Setting(kappa=None, variant="released")]
+    settings = [Setting(scale=Canonical(), variant="reset-row"), Setting(scale=Native(), variant="released")]
     runs = relearn_release(knowing().head, (FORGET,), settings, replace(CONFIG, seeds=2, seed=7))
     assert [(run.seed, run.setting) for run in runs] == [(seed, setting) for seed in (7, 8) for setting in settings]
     first, second = runs[0], runs[2]
@@ -120,7 +120,7 @@ def test_progress_is_told_of_every_run_and_ends_at_the_total() -> None:
 
 
 def test_the_recipe_and_the_kind_of_probes_reach_the_steps() -> None:
-    settings = [Setting(kappa=KAPPA, variant="released")]
+    settings = [Setting(scale=Canonical(), variant="released")]
     (plain,) = relearn_release(hidden().head, (FORGET,), settings, CONFIG)
     for change in (
         {"learning_rate": 0.1},

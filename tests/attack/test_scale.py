@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from builders.audits import FORGET, KEPT, ROWS, D, knowing
-from sfra.attack.scale import KAPPA, SWEEP, Placed, place, scale_curve
+from sfra.attack.scale import KAPPA, SWEEP, Canonical, Native, Placed, Scale, place, scale_curve
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 
@@ -44,7 +44,7 @@ def test_a_placed_head_is_centred_and_has_the_median_norm_that_plain_numpy_gives
     forget: tuple[int, ...], kappa: float
 ) -> None:
     head = random_head()
-    placed = place(head, forget, kappa=kappa)
+    placed = place(head, forget, scale=Canonical(kappa))
     weight, bias, gain = by_numpy(head, forget, kappa)
     np.testing.assert_allclose(placed.head.weight.numpy(), weight, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(placed.head.bias.numpy(), bias, rtol=1e-6, atol=1e-6)
@@ -52,7 +52,7 @@ def test_a_placed_head_is_centred_and_has_the_median_norm_that_plain_numpy_gives
 
 
 def test_the_median_norm_of_the_retain_rows_is_kappa_and_their_mean_is_zero() -> None:
-    placed = place(random_head(), [3], kappa=1.25).head
+    placed = place(random_head(), [3], scale=Canonical(1.25)).head
     rows = placed.weight[[k for k in range(7) if k != 3]].double()
     assert rows.norm(dim=1).quantile(0.5).item() == pytest.approx(1.25, rel=1e-6)
     torch.testing.assert_close(rows.mean(0), torch.zeros(5).double(), rtol=0, atol=1e-6)
@@ -60,7 +60,7 @@ def test_the_median_norm_of_the_retain_rows_is_kappa_and_their_mean_is_zero() ->
 
 def test_native_scale_leaves_the_head_as_it_is() -> None:
     head = random_head()
-    placed = place(head, [1], kappa=None)
+    placed = place(head, [1], scale=Native())
     assert placed.gain == 1.0
     assert placed.head.fingerprint == head.fingerprint
 
@@ -68,16 +68,16 @@ def test_native_scale_leaves_the_head_as_it_is() -> None:
 @pytest.mark.parametrize("forget", [(2,), (1, 4)])
 def test_placing_keeps_the_softmax_of_every_sample(forget: tuple[int, ...]) -> None:
     head, features = random_head(), torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
-    placed = place(head, forget, kappa=KAPPA)
+    placed = place(head, forget, scale=Canonical())
     torch.testing.assert_close(
         placed.head(placed.features(features)).softmax(1), head(features).softmax(1), rtol=1e-4, atol=1e-6
     )
 
 
-@pytest.mark.parametrize("kappa", [0.3, 2.0, None])
-def test_a_relearned_head_answers_the_same_in_released_and_in_placed_coordinates(kappa: float | None) -> None:
+@pytest.mark.parametrize("scale", [Canonical(0.3), Canonical(2.0), Native()])
+def test_a_relearned_head_answers_the_same_in_released_and_in_placed_coordinates(scale: Scale) -> None:
     features = torch.randn(500, 5, generator=torch.Generator().manual_seed(1))
-    placed = place(random_head(), [2], kappa=kappa)
+    placed = place(random_head(), [2], scale=scale)
     relearned = random_head(seed=8)  # any head of these coordinates
     here, there = relearned(placed.features(features)), placed.released(relearned)(features)
     torch.testing.assert_close(here, there, rtol=1e-5, atol=1e-5)
@@ -90,7 +90,9 @@ def test_a_power_of_two_in_the_scale_of_the_release_changes_no_bit_of_the_placed
     factor: float, variant: str
 ) -> None:
     toy = knowing()
-    one, other = (place(t.head, [FORGET], kappa=KAPPA, variant=variant, seed=4) for t in (toy, toy.scaled(factor)))
+    one, other = (
+        place(t.head, [FORGET], scale=Canonical(), variant=variant, seed=4) for t in (toy, toy.scaled(factor))
+    )
     assert one.head.fingerprint == other.head.fingerprint
     assert torch.equal(one.features(toy.data.features), other.features(toy.scaled(factor).data.features))
 
@@ -106,14 +108,14 @@ def test_scale_common_row_and_common_bias_change_the_placed_head_by_rounding_onl
 ) -> None:
     toy = knowing()
     same = toy.scaled(factor).shifted(torch.tensor(row, dtype=torch.float64) / factor, bias)
-    one, other = (place(t.head, [FORGET], kappa=KAPPA).head for t in (toy, same))
+    one, other = (place(t.head, [FORGET], scale=Canonical()).head for t in (toy, same))
     noise = 2.0**-23 * max(1.0, max(map(abs, row)), abs(bias))  # what float32 loses in the release itself
     torch.testing.assert_close(other.weight, one.weight, rtol=1e-6, atol=4 * noise)
     torch.testing.assert_close(other.bias, one.bias, rtol=1e-6, atol=4 * noise)
 
 
 def test_a_scale_that_is_no_power_of_two_changes_the_placed_head_by_less_than_a_millionth() -> None:
-    one, other = (place(t.head, [FORGET], kappa=KAPPA).head for t in (knowing(), knowing().scaled(0.37)))
+    one, other = (place(t.head, [FORGET], scale=Canonical()).head for t in (knowing(), knowing().scaled(0.37)))
     assert (one.weight - other.weight).norm() < 1e-6 * one.weight.norm()
 
 
@@ -121,7 +123,7 @@ def test_a_scale_that_is_no_power_of_two_changes_the_placed_head_by_less_than_a_
 def test_the_forget_row_has_no_say_in_scale_centre_or_the_rows_of_others(change: float) -> None:
     toy = knowing()
     exploded = toy.with_row(change * ROWS[FORGET], 40.0 * change)
-    one, other = (place(t.head, [FORGET], kappa=KAPPA) for t in (toy, exploded))
+    one, other = (place(t.head, [FORGET], scale=Canonical()) for t in (toy, exploded))
     assert one.gain == other.gain
     assert torch.equal(one.head.weight[KEPT], other.head.weight[KEPT])
     assert torch.equal(one.head.bias[KEPT], other.head.bias[KEPT])
@@ -130,8 +132,8 @@ def test_the_forget_row_has_no_say_in_scale_centre_or_the_rows_of_others(change:
 @pytest.mark.parametrize("forget", [(FORGET,), (0, 5), (3, 4)])
 def test_a_head_without_its_forget_rows_is_placed_like_one_whose_rows_are_reset(forget: tuple[int, ...]) -> None:
     toy = knowing()
-    reset = place(toy.head, forget, kappa=KAPPA, variant="reset-row", seed=9)
-    restored = place(toy.without_row(*forget).head, forget, kappa=KAPPA, variant="restored-row", seed=9)
+    reset = place(toy.head, forget, scale=Canonical(), variant="reset-row", seed=9)
+    restored = place(toy.without_row(*forget).head, forget, scale=Canonical(), variant="restored-row", seed=9)
     assert restored.head.fingerprint == reset.head.fingerprint
     assert restored.gain == reset.gain
 
@@ -140,7 +142,7 @@ def test_fresh_rows_are_as_large_at_every_scale_and_follow_the_seed() -> None:
     toy = knowing()
     rows = {
         (factor, seed): place(
-            toy.scaled(factor).head, [FORGET], kappa=KAPPA, variant="reset-row", seed=seed
+            toy.scaled(factor).head, [FORGET], scale=Canonical(), variant="reset-row", seed=seed
         ).head.weight[FORGET]
         for factor in (1.0, 0.37)
         for seed in (0, 1)
@@ -154,8 +156,8 @@ def test_a_constant_on_every_bias_does_not_start_a_fresh_row_far_from_the_others
     toy = knowing().shifted(bias=15.0)
     gaps = {
         kappa: float(head.bias[KEPT].mean() - head.bias[FORGET])
-        for kappa in (KAPPA, None)
-        for head in [place(toy.head, [FORGET], kappa=kappa, variant="reset-row").head]
+        for kappa, scale in ((KAPPA, Canonical()), (None, Native()))
+        for head in [place(toy.head, [FORGET], scale=scale, variant="reset-row").head]
     }
     assert abs(gaps[KAPPA]) < 1.0
     assert gaps[None] > 14.0  # control: at native scale it does
@@ -164,7 +166,7 @@ def test_a_constant_on_every_bias_does_not_start_a_fresh_row_far_from_the_others
 def test_one_extreme_retain_bias_does_not_shift_the_others() -> None:
     toy = knowing()
     broken = toy.with_row(ROWS[0], -1000.0, label=0)
-    one, other = (place(t.head, [FORGET], kappa=KAPPA).head.bias[[1, 3, 4, 5]] for t in (toy, broken))
+    one, other = (place(t.head, [FORGET], scale=Canonical()).head.bias[[1, 3, 4, 5]] for t in (toy, broken))
     assert float((one - other).abs().max()) < 0.2
 
 
@@ -185,26 +187,27 @@ def two_of_five() -> Tensor:
 )
 def test_a_head_whose_retain_rows_do_not_differ_is_refused(weight: Tensor, got: str) -> None:
     with pytest.raises(InputError) as caught:
-        place(Head(weight), [0], kappa=KAPPA)
+        place(Head(weight), [0], scale=Canonical())
     assert str(caught.value) == (
         "the head has no scale: its retain rows do not differ\n"
         "  expected: retain rows of which more than half lie away from their mean\n"
         f"  got:      {got}\n"
         "  do:       check how the model was saved: such a head cannot tell its classes apart"
     )
-    assert place(Head(weight), [0], kappa=None).gain == 1.0  # it still has its native scale
+    assert place(Head(weight), [0], scale=Native()).gain == 1.0  # it still has its native scale
 
 
 def test_an_unknown_variant_is_refused() -> None:
-    with pytest.raises(InputError, match=r"there is no such variant\n.*released or reset-row or restored-row"):
-        place(random_head(), [0], kappa=KAPPA, variant="fresh")
+    with pytest.raises(InputError, match=r"unknown variant\n.*released or reset-row or restored-row"):
+        place(random_head(), [0], scale=Canonical(), variant="fresh")
 
 
 def test_the_sweep_is_a_geometric_grid_from_half_to_twice_the_canonical_scale() -> None:
-    assert SWEEP[0] == KAPPA / 2
-    assert SWEEP[-1] == KAPPA * 2
-    assert KAPPA in SWEEP
-    ratios = [b / a for a, b in itertools.pairwise(SWEEP)]
+    kappas = [scale.kappa for scale in SWEEP]
+    assert kappas[0] == KAPPA / 2
+    assert kappas[-1] == KAPPA * 2
+    assert Canonical() in SWEEP
+    ratios = [b / a for a, b in itertools.pairwise(kappas)]
     assert ratios == pytest.approx([ratios[0]] * len(ratios))
 
 

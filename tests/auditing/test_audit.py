@@ -81,14 +81,14 @@ def test_several_forget_classes_are_audited_together() -> None:
     toy, reference = hidden(bias=-1.0), never_seen()
     both = toy.with_row(0.0, -1.0, label=4)
     report = compare(both, reference.with_row(0.0, -1.0, label=4), (4, FORGET), **STRONG)
-    assert report.forget_classes == [FORGET, 4]
+    assert report.forget_classes == (FORGET, 4)
     assert report.confusion is not None
-    assert [sum(counts) for counts in report.confusion["after"]] == [60, 60]
-    hits = sum(report.confusion["after"][i][k] for i, k in enumerate((FORGET, 4)))
-    assert report.forget["after"] == pytest.approx(hits / 120)
-    assert report.forget["after"] is not None
-    assert report.forget["after"] > 0.3
-    assert report.probes[0]["forget"] == 2 * report.probes[0]["retain"]
+    assert [sum(counts) for counts in report.confusion.after] == [60, 60]
+    hits = sum(report.confusion.after[i][k] for i, k in enumerate((FORGET, 4)))
+    assert report.forget.after == pytest.approx(hits / 120)
+    assert report.forget.after is not None
+    assert report.forget.after > 0.3
+    assert report.probes[0].forget == 2 * report.probes[0].retain
 
 
 def test_each_seed_is_an_audit_of_its_own() -> None:
@@ -96,7 +96,7 @@ def test_each_seed_is_an_audit_of_its_own() -> None:
     three = compare(hidden(bias=-1.0), never_seen(), seeds=3, seed=4, **settings)
     single = [compare(hidden(bias=-1.0), never_seen(), seed=seed, **settings) for seed in (4, 5, 6)]
     scores = [one.rs for one in single]
-    assert three.results[0]["rs_seeds"] == scores
+    assert three.results[0].rs_seeds == tuple(scores)
     assert len(set(scores)) == 3
     assert three.rs == pytest.approx(np.mean(scores))  # type: ignore[arg-type]
     assert three.rs_std == pytest.approx(np.std(scores, ddof=1))  # type: ignore[arg-type]
@@ -111,9 +111,9 @@ def test_rows_may_be_missing_in_model_or_reference_or_both(model: bool, referenc
         one.without_row() if model else one, other.without_row() if reference else other, missing_row=model, **QUICK
     )
     assert report.reference is not None
-    assert (report.model["outputs"], report.reference["outputs"]) == (C - model, C - reference)
+    assert (report.model.outputs, report.reference.outputs) == (C - model, C - reference)
     rows = [{True: "missing", False: "present"}[lost] for lost in (model, reference)]
-    assert [report.model["forget_row"], report.reference["forget_row"]] == rows
+    assert [report.model.forget_row, report.reference.forget_row] == rows
     assert ("forget-row-missing" in codes(report)) == model
     assert report.delta_rs is not None
     assert report.relearned_head.classes == C
@@ -126,7 +126,7 @@ def test_a_missing_first_or_last_row_is_put_in_its_place(lost: int) -> None:
     labels, features = toy.data.labels, toy.data.features
     right = (report.relearned_head(features).argmax(1) == labels)[labels != lost]
     assert float(right.float().mean()) > 0.9
-    assert report.retain["after"] == pytest.approx(float(right.float().mean()))
+    assert report.retain.after == pytest.approx(float(right.float().mean()))
 
 
 def named(toy: Toy) -> FeatureSet:
@@ -136,8 +136,8 @@ def named(toy: Toy) -> FeatureSet:
 def test_a_class_may_be_given_by_name() -> None:
     toy = hidden()
     by_name = audit(toy.head, "c", data=named(toy), **QUICK)
-    assert by_name.forget_classes == [FORGET]
-    assert by_name.class_names == list("abcdef")
+    assert by_name.forget_classes == (FORGET,)
+    assert by_name.class_names == tuple("abcdef")
     assert by_name.rs == compare(toy, **QUICK).rs
 
 
@@ -145,8 +145,8 @@ def test_the_names_of_a_release_that_lost_a_row_are_not_those_of_all_classes() -
     toy = hidden().without_row()
     release = Release(head=toy.head, encoder=None, source="toy", fingerprint="0", class_names=tuple("abdef"))
     report = audit(release, "c", data=named(toy), missing_row=True, **QUICK)
-    assert report.forget_classes == [FORGET]
-    assert report.class_names == list("abcdef")
+    assert report.forget_classes == (FORGET,)
+    assert report.class_names == tuple("abcdef")
     assert audit(release, FORGET, data=toy.data, missing_row=True, **QUICK).class_names is None
 
 
@@ -156,9 +156,9 @@ def test_without_data_the_head_is_relearned_and_nothing_is_concluded() -> None:
     measured = compare(toy, **STRONG)
     assert report.verdict == "not-measured"
     assert codes(report) >= {"nothing-measured"}
-    assert (report.rs, report.delta_rs, report.results, report.confusion, report.data) == (None, None, [], None, None)
+    assert (report.rs, report.delta_rs, report.results, report.confusion, report.data) == (None, None, (), None, None)
     assert report.relearned_head.fingerprint == measured.relearned_head.fingerprint  # data had no say in it
-    assert len(report.trajectory[0]["loss"]) == STRONG["epochs"] + 1
+    assert len(report.traces[0].loss) == STRONG["epochs"] + 1
 
 
 def test_other_data_gives_other_scores_but_the_same_head() -> None:

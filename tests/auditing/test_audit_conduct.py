@@ -67,5 +67,5 @@ def test_the_written_head_gives_the_reported_accuracies_on_the_original_features
     report.save(tmp_path)
     head = Head.load(tmp_path / "relearned_head.safetensors")
     labels, right = toy.data.labels, head(toy.data.features).argmax(1) == toy.data.labels
-    assert report.forget["after"] == pytest.approx(float(right[labels == FORGET].double().mean()))
-    assert report.retain["after"] == pytest.approx(float(right[labels != FORGET].double().mean()))
+    assert report.forget.after == pytest.approx(float(right[labels == FORGET].double().mean()))
+    assert report.retain.after == pytest.approx(float(right[labels != FORGET].double().mean()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from importlib.resources import files
 from typing import Any
 
 import jsonschema
@@ -11,14 +10,16 @@ import pytest
 
 from builders.audits import FORGET, compare, hidden, never_seen
 from sfra.auditing.audit import audit
+from sfra.auditing.schema import json_schema
+from sfra.diagnostics import diagnose
 
 QUICK: dict[str, Any] = {"n": 400, "m": 40, "epochs": 12, "threads": 1}
-SCHEMA = json.loads((files("sfra.auditing") / "schema" / "audit.schema.json").read_text(encoding="utf-8"))
+SCHEMA = json_schema()
 
 
 def test_diagnostics_belong_to_the_setting_of_the_verdict_and_do_not_change_the_result() -> None:
     plain = compare(hidden(bias=-1.0), never_seen(), **QUICK)
-    told = compare(hidden(bias=-1.0), never_seen(), diagnostics=True, **QUICK)
+    told = compare(hidden(bias=-1.0), never_seen(), diagnostics=diagnose, **QUICK)
     assert plain.diagnostics is None
     assert told.diagnostics is not None
     assert (told.rs, told.delta_rs, told.verdict) == (plain.rs, plain.delta_rs, plain.verdict)
@@ -29,7 +30,7 @@ def test_diagnostics_belong_to_the_setting_of_the_verdict_and_do_not_change_the_
 
 
 def test_without_data_only_the_support_is_known() -> None:
-    report = audit(hidden().head, FORGET, diagnostics=True, **QUICK)
+    report = audit(hidden().head, FORGET, diagnostics=diagnose, **QUICK)
     assert report.diagnostics is not None
     unknown = ("alignment", "margin", "confidence", "tradeoff")
     assert all(report.diagnostics[name] is None for name in unknown)
@@ -39,6 +40,6 @@ def test_without_data_only_the_support_is_known() -> None:
 
 @pytest.mark.parametrize("seeds", [1, 2])
 def test_every_seed_is_in_the_support(seeds: int) -> None:
-    report = compare(hidden(bias=-1.0), diagnostics=True, seeds=seeds, **QUICK)
+    report = compare(hidden(bias=-1.0), diagnostics=diagnose, seeds=seeds, **QUICK)
     assert report.diagnostics is not None
     assert len(report.diagnostics["support"]) == seeds

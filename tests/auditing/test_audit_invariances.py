@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -32,7 +33,7 @@ def comparable(report: AuditReport) -> dict[str, Any]:
     plain = json.loads(report.to_json())
     for name in ("seconds", "created"):
         del plain[name]
-    for name in ("results", "trajectory", "probes"):
+    for name in ("results", "traces", "probes"):
         plain[name] = [row for row in plain[name] if row["scale"] != "native"]
     for row in plain["probes"]:
         del row["seconds"]
@@ -43,7 +44,7 @@ def comparable(report: AuditReport) -> dict[str, Any]:
 
 
 def native(report: AuditReport) -> list[float]:
-    return [row["rs"] for row in report.results if row["scale"] == "native"]
+    return [row.rs for row in report.results if row.scale == "native"]
 
 
 @pytest.fixture(scope="module")
@@ -75,13 +76,9 @@ def test_the_same_classifier_in_other_words_gets_the_same_audit_up_to_rounding(c
     other = compare(SAME_CLASSIFIER[change](hidden(bias=-3.0)), never_seen())
     assert other.verdict == plain.verdict
     assert codes(other) - {"scale-disagreement"} == codes(plain) - {"scale-disagreement"}
-    pairs = [
-        (one["rs"], two["rs"])
-        for one, two in zip(plain.results, other.results, strict=True)
-        if one["scale"] != "native"
-    ]
+    pairs = [(one.rs, two.rs) for one, two in zip(plain.results, other.results, strict=True) if one.scale != "native"]
     assert max(abs(a - b) for a, b in pairs) < 0.03  # one forget sample of 60 more or less
-    assert [row["scale"] for row in plain.results] == [row["scale"] for row in other.results]
+    assert [row.scale for row in plain.results] == [row.scale for row in other.results]
 
 
 @pytest.mark.parametrize("change", ["another scale", "a common row"])
@@ -94,21 +91,19 @@ def test_an_exploded_forget_row_changes_nothing_once_it_is_reset() -> None:
     toy = hidden(bias=-3.0)
     exploded = toy.with_row(100 * MEANS[FORGET], -3000.0)
     rows = [
-        [row for row in compare(one, never_seen(), **QUICK).results if row["variant"] == "reset-row"]
+        [row for row in compare(one, never_seen(), **QUICK).results if row.variant == "reset-row"]
         for one in (toy, exploded)
     ]
     measured = ("rs", "delta_rs", "retain_after", "forget_after", "reference_rs", "epochs")
-    assert [[row[name] for name in measured] for row in rows[0]] == [
-        [row[name] for name in measured] for row in rows[1]
+    assert [[getattr(row, name) for name in measured] for row in rows[0]] == [
+        [getattr(row, name) for name in measured] for row in rows[1]
     ]
 
 
 def test_a_missing_row_gives_the_audit_of_a_row_that_is_reset() -> None:
     reset = compare(hidden(), never_seen(), **QUICK)
     missing = compare(hidden().without_row(), never_seen(), missing_row=True, **QUICK)
-    theirs = [row for row in reset.results if row["variant"] == "reset-row"]
-    mine = [row for row in missing.results if row["scale"] == "canonical"]
+    theirs = [row for row in reset.results if row.variant == "reset-row"]
+    mine = [row for row in missing.results if row.scale == "canonical"]
     for one, other in zip(theirs, mine, strict=True):
-        assert {name: one[name] for name in one if name != "variant"} == {
-            name: other[name] for name in other if name != "variant"
-        }
+        assert msgspec.structs.replace(other, variant=one.variant) == one

@@ -83,12 +83,12 @@ def test_networks_are_audited_end_to_end_and_left_as_they_are(
     stages: list[str] = []
     report = audit_digits(model, reference, progress=lambda stage, done, total: stages.append(stage))
     assert report.delta_rs is not None
-    assert report.class_names == list("0123456789")
-    assert report.forget["before"] == 0.0
-    assert report.retain["before"] is not None
-    assert report.retain["before"] > 0.9
+    assert report.class_names == tuple("0123456789")
+    assert report.forget.before == 0.0
+    assert report.retain.before is not None
+    assert report.retain.before > 0.9
     assert report.data is not None
-    assert report.data["source"] == "digits (test)"
+    assert report.data.source == "digits (test)"
     assert stages[0] == "extracting features"
     assert stages.count("relearning") == 6
 
@@ -106,7 +106,7 @@ def test_networks_are_audited_end_to_end_and_left_as_they_are(
 
     monkeypatch.setattr(features_module, "_encode", never)
     again = audit_digits(model, reference)
-    assert [row["rs"] for row in again.results] == [row["rs"] for row in report.results]
+    assert [row.rs for row in again.results] == [row.rs for row in report.results]
     with pytest.raises(AssertionError, match="extracted again"):
         audit_digits(model, cache=False)
 
@@ -121,7 +121,7 @@ def test_the_encoder_is_measured_in_eval_mode(nets: tuple[nn.Module, nn.Module])
     finally:
         model.train()
     report = audit_digits(model, cache=False)
-    assert report.retain["before"] == pytest.approx(float(right[labels != 3].double().mean()))
+    assert report.retain.before == pytest.approx(float(right[labels != 3].double().mean()))
 
 
 def test_a_state_dict_shares_its_architecture_with_a_reference_given_as_a_path(tmp_path: Path) -> None:
@@ -130,7 +130,7 @@ def test_a_state_dict_shares_its_architecture_with_a_reference_given_as_a_path(t
     settings: dict[str, Any] = {"data": "digits", "arch": "small-mlp", "cache": False, **QUICK}
     report = audit(tmp_path / "model.pt", 3, reference=tmp_path / "reference.pt", **settings)
     assert report.reference is not None
-    assert report.reference["width"] == report.model["width"]
+    assert report.reference.width == report.model.width
 
     other = sfra.load(tmp_path / "reference.pt", arch="small-mlp")
     other.head.save(tmp_path / "head.npz")  # no state dict: the architecture is not meant for it
@@ -168,10 +168,10 @@ def test_a_network_of_the_paper_is_saved_loaded_and_audited_at_its_real_size(nam
         report = audit(folder, "dog", data=(images, labels), cache=False, **QUICK)
     finally:
         shutil.rmtree(folder)
-    assert report.class_names == ["cat", "dog", "ox"]
-    assert report.forget["before"] is not None
-    assert report.model["width"] == (512 if "resnet" in name else 768)
-    assert name in report.model["source"] or "ForImageClassification" in report.model["source"]
+    assert report.class_names == ("cat", "dog", "ox")
+    assert report.forget.before is not None
+    assert report.model.width == (512 if "resnet" in name else 768)
+    assert name in report.model.source or "ForImageClassification" in report.model.source
 
 
 def logits_of(model: nn.Module, images: Tensor) -> Tensor:

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from sfra.auditing.evaluate import check_evaluation, confusion, evaluate
-from sfra.auditing.trace import RULES, Trace, select
+from sfra.auditing.rules import RULES, select
+from sfra.auditing.trace import Trace
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.metrics import relearning_score
@@ -253,8 +254,8 @@ def test_ties_go_to_the_earliest_epoch(rule: str) -> None:
 @pytest.mark.parametrize(
     ("rule", "validation", "message"),
     [
-        ("best", None, r"(?s)no such selection rule.*source-free, validation, worst-case.*best"),
-        ("validation", None, r"(?s)validation.*needs a validation split"),
+        ("best", None, r"(?s)unknown selection rule.*source-free, validation, worst-case.*best"),
+        ("validation", None, r"(?s)validation needs validation data"),
         ("validation", trace([90], [0]), r"(?s)different numbers of epochs"),
     ],
 )
@@ -274,4 +275,4 @@ def test_the_docstring_examples_run() -> None:
 
 
 def test_the_rules_have_stable_names() -> None:
-    assert RULES == ("source-free", "validation", "worst-case")
+    assert list(RULES) == ["source-free", "validation", "worst-case"]

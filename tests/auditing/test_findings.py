@@ -1,16 +1,15 @@
-import json
 import re
 from collections.abc import Callable
-from dataclasses import FrozenInstanceError, astuple
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
+from builders.audits import scored
 from sfra.attack import settings
-from sfra.auditing import findings
-from sfra.auditing.findings import CODES, Finding, finding, reference, release, score
-from sfra.core.errors import InputError
+from sfra.auditing.findings import FINDINGS, HIGH_RS, Finding, reference, release, score
+from sfra.auditing.result import Score
 from sfra.core.metrics import degenerate_floor
 
 FLAGS = Path(__file__).parents[2] / "docs" / "flags.md"
@@ -39,46 +38,54 @@ def climb(rise: float, *, epochs: int = 100) -> list[float]:
 
 
 def passing(
-    ends: str = "generic", peaks: str = "recovered", *, last: float = 0.1, best: float = 0.9
-) -> tuple[Any, ...]:
+    ends: str = "generic",
+    peaks: str = "recovered",
+    *,
+    last: float = 0.1,
+    best: float = 0.9,
+    epochs: tuple[int, ...] = (7,),
+) -> tuple[Score, Score]:
     """A trajectory that is at its best after 7 epochs."""
-    return ends, peaks, last, best, [7]
+    return scored(verdict=ends, rs=last), scored(verdict=peaks, rs=best, epochs=epochs)
+
+
+def scales(native: str, canonical: str, native_rs: float = 0.9, canonical_rs: float = 0.1) -> tuple[Score, Score]:
+    return scored(verdict=native, rs=native_rs), scored(verdict=canonical, rs=canonical_rs)
 
 
 # code, rule, arguments at the threshold where it is silent, arguments just past it
 EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
-    ("nothing-measured", findings.nothing_measured, (1,), (0,)),
-    ("reference-missing", findings.reference_missing, (0.0,), (None,)),
-    ("reference-saw-class", findings.reference_saw_class, (0.02,), (0.02 + HAIR,)),
-    ("reference-differs", findings.reference_differs, (0.95, 0.90), (0.95, 0.90 - HAIR)),
-    ("reference-differs", findings.reference_differs, (0.90, 0.95), (0.90, 0.95 + HAIR)),
-    ("generic-relearnability", findings.generic_relearnability, (0.5 - HAIR, 0.0), (0.5, 0.0)),
-    ("generic-relearnability", findings.generic_relearnability, (0.9, 0.1 + HAIR), (0.9, 0.1)),
-    ("generic-relearnability", findings.generic_relearnability, (0.9, -0.1 - HAIR), (0.9, -0.1)),
-    ("negative-delta", findings.negative_delta, (-0.1,), (-0.1 - HAIR,)),
-    ("retain-drop", findings.retain_drop, (0.95, 0.90), (0.95, 0.90 - HAIR)),
-    ("degenerate", findings.degenerate, (0.9, 0.95, 0.85), (0.9, 0.95, 0.85 - HAIR)),
-    ("degenerate", findings.degenerate, (degenerate_floor(0.7) + HAIR, 0.7, 0.7), (degenerate_floor(0.7), 0.7, 0.7)),
-    ("retain-low", findings.retain_low, (0.5, 0.9), (0.5 - HAIR, 0.9)),
-    ("retain-low", findings.retain_low, (0.9, 0.5), (0.9, 0.5 - HAIR)),
-    ("forget-not-low", findings.forget_not_low, (0.10,), (0.10 + HAIR,)),
-    ("forget-row-missing", findings.forget_row_missing, (0,), (1,)),
-    ("forget-row-outlier", findings.forget_row_outlier, row(3.75, 0.0), row(3.75 + HAIR, 0.0)),
-    ("forget-row-outlier", findings.forget_row_outlier, row(0.25, 0.0), row(0.25 - HAIR, 0.0)),
-    ("forget-row-outlier", findings.forget_row_outlier, row(2.0, -1.75), row(2.0, -1.75 - HAIR)),
-    ("scale-disagreement", findings.scale_disagreement, ("a", "a", 0.9, 0.1), ("a", "b", 0.9, 0.1)),
-    ("no-normalisation", findings.no_normalisation, (False, 0.5), (False, 0.5 - HAIR)),
-    ("no-normalisation", findings.no_normalisation, (True, 0.0), (False, 0.0)),
-    ("no-normalisation", findings.no_normalisation, (None, 0.0), (False, 0.0)),
-    ("rare-class", findings.rare_class, ({},), ({3: 2e-6},)),
-    ("small-m", findings.small_m, (200, 9), (199, 9)),
-    ("small-m", findings.small_m, (200, 2), (199, 2)),
-    ("small-m", findings.small_m, (19, 99), (18, 99)),
-    ("few-eval-samples", findings.few_eval_samples, (100,), (99,)),
-    ("seed-spread", findings.seed_spread, ([0.4, 0.45, 0.5],), ([0.4 - HAIR, 0.45, 0.5 + HAIR],)),
-    ("late-recovery", findings.late_recovery, (climb(0.05),), (climb(0.05 + HAIR),)),
-    ("passing-recovery", findings.passing_recovery, passing(best=0.5 - HAIR), passing(best=0.5)),
-    ("passing-recovery", findings.passing_recovery, passing(last=0.7, best=0.8), passing(last=0.7, best=0.8 + HAIR)),
+    ("nothing-measured", score.nothing_measured, (1,), (0,)),
+    ("reference-missing", reference.reference_missing, (0.5, 0.0), (0.5, None)),
+    ("reference-saw-class", reference.reference_saw_class, (0.02,), (0.02 + HAIR,)),
+    ("reference-differs", reference.reference_differs, (0.95, 0.90), (0.95, 0.90 - HAIR)),
+    ("reference-differs", reference.reference_differs, (0.90, 0.95), (0.90, 0.95 + HAIR)),
+    ("generic-relearnability", reference.generic_relearnability, (0.5 - HAIR, 0.0), (0.5, 0.0)),
+    ("generic-relearnability", reference.generic_relearnability, (0.9, 0.1 + HAIR), (0.9, 0.1)),
+    ("generic-relearnability", reference.generic_relearnability, (0.9, -0.1 - HAIR), (0.9, -0.1)),
+    ("negative-delta", reference.negative_delta, (-0.1,), (-0.1 - HAIR,)),
+    ("retain-drop", score.retain_drop, (0.95, 0.90), (0.95, 0.90 - HAIR)),
+    ("degenerate", score.degenerate, (0.9, 0.95, 0.85), (0.9, 0.95, 0.85 - HAIR)),
+    ("degenerate", score.degenerate, (degenerate_floor(0.7) + HAIR, 0.7, 0.7), (degenerate_floor(0.7), 0.7, 0.7)),
+    ("retain-low", score.retain_low, (0.5, 0.9), (0.5 - HAIR, 0.9)),
+    ("retain-low", score.retain_low, (0.9, 0.5), (0.9, 0.5 - HAIR)),
+    ("forget-not-low", score.forget_not_low, (0.10,), (0.10 + HAIR,)),
+    ("forget-row-missing", release.forget_row_missing, (0,), (1,)),
+    ("forget-row-outlier", release.row_outlier, row(3.75, 0.0), row(3.75 + HAIR, 0.0)),
+    ("forget-row-outlier", release.row_outlier, row(0.25, 0.0), row(0.25 - HAIR, 0.0)),
+    ("forget-row-outlier", release.row_outlier, row(2.0, -1.75), row(2.0, -1.75 - HAIR)),
+    ("scale-disagreement", score.scale_disagreement, scales("a", "a"), scales("a", "b")),
+    ("no-normalisation", score.no_normalisation, (False, 0.5), (False, 0.5 - HAIR)),
+    ("no-normalisation", score.no_normalisation, (True, 0.0), (False, 0.0)),
+    ("rare-class", release.rare_class, ({},), ({3: 2e-6},)),
+    ("small-m", release.small_m, (200, 9), (199, 9)),
+    ("small-m", release.small_m, (200, 2), (199, 2)),
+    ("small-m", release.small_m, (19, 99), (18, 99)),
+    ("few-eval-samples", score.few_eval_samples, (100,), (99,)),
+    ("seed-spread", score.seed_spread, ([0.4, 0.45, 0.5],), ([0.4 - HAIR, 0.45, 0.5 + HAIR],)),
+    ("late-recovery", score.late_recovery, (climb(0.05),), (climb(0.05 + HAIR),)),
+    ("passing-recovery", score.passing_recovery, passing(best=0.5 - HAIR), passing(best=0.5)),
+    ("passing-recovery", score.passing_recovery, passing(last=0.7, best=0.8), passing(last=0.7, best=0.8 + HAIR)),
 ]
 
 
@@ -92,10 +99,8 @@ def test_a_rule_is_silent_up_to_its_threshold_and_fires_past_it(
     assert found.code == code
 
 
-def test_every_code_is_raised_by_one_rule_of_its_own_name() -> None:
-    assert {code for code, *_ in EDGES} == set(CODES)
-    assert all(rule.__name__ == code.replace("-", "_") for code, rule, *_ in EDGES)
-    assert len(set(CODES)) == len(CODES)
+def test_every_code_has_its_edges() -> None:
+    assert {code for code, *_ in EDGES} == set(FINDINGS)
 
 
 @pytest.mark.parametrize(("rule", "fires"), [(rule, fires) for _, rule, _, fires in EDGES])
@@ -103,32 +108,35 @@ def test_messages_are_whole_sentences_and_findings_survive_json(rule: Rule, fire
     found = rule(*fires)
     assert found is not None
     assert re.fullmatch(r"[A-Z0-9M].{30,}\.", found.message)
-    assert json.loads(json.dumps(found.to_dict(), allow_nan=False)) == found.to_dict()
+    assert msgspec.json.decode(msgspec.json.encode(found), type=Finding) == found
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (findings.retain_drop(0.95, 0.88), "from 95.0 % to 88.0 %"),
-        (findings.generic_relearnability(0.82, 0.01), r"RS is high \(0.82\).*ΔRS \+0.01.*not evidence"),
-        (findings.degenerate(0.67, 0.93, 0.43), r"destroyed 50.0 points.*93.0 % to 43.0 %.*not recovery"),
-        (findings.degenerate(0.04, 0.95, 0.95), r"RS 0.04 is not above 0.10.*no sign of recovery"),
-        (findings.forget_row_outlier(7, 2.1, -15.0, [2.0] * 9, [0.0] * 9), r"class 7.*\(bias -15.00 against \+0.00 in"),
-        (findings.forget_row_outlier(0, 0.0, -15.0, [2.0] * 9, [0.0] * 9), r"norm 0.00 against 2.00, bias -15.00"),
-        (findings.retain_low(0.24, 0.2), r"released model recognises only 24.0 %.*scores 0.86\."),
-        (findings.retain_low(0.9, 0.2), r"relearned head recognises only 20.0 %.*no classifier any more"),
-        (findings.no_normalisation(False, 0.021), r"no layer that normalises.*RS is 0.02.*low RS says little here"),
-        (findings.passing_recovery(*passing()), r"back \(RS 0.90 at epoch 7\).*it is not \(RS 0.10\).*RS@ε"),
-        (findings.passing_recovery("degenerate", "recovered", 0.67, 0.88, [2, 9, 4]), r"at epochs 2 to 9, by seed\)"),
+        (score.retain_drop(0.95, 0.88), "from 95.0 % to 88.0 %"),
+        (reference.generic_relearnability(0.82, 0.01), r"RS is high \(0.82\).*ΔRS \+0.01.*not evidence"),
+        (score.degenerate(0.67, 0.93, 0.43), r"destroyed 50.0 points.*93.0 % to 43.0 %.*not recovery"),
+        (score.degenerate(0.04, 0.95, 0.95), r"RS 0.04 is not above 0.10.*no sign of recovery"),
+        (release.row_outlier(7, 2.1, -15.0, [2.0] * 9, [0.0] * 9), r"class 7.*\(bias -15.00 against \+0.00 in"),
+        (release.row_outlier(0, 0.0, -15.0, [2.0] * 9, [0.0] * 9), r"norm 0.00 against 2.00, bias -15.00"),
+        (score.retain_low(0.24, 0.2), r"released model recognises only 24.0 %.*scores 0.86\."),
+        (score.retain_low(0.9, 0.2), r"relearned head recognises only 20.0 %.*no classifier any more"),
+        (score.no_normalisation(False, 0.021), r"no layer that normalises.*RS is 0.02.*low RS says little here"),
+        (score.passing_recovery(*passing()), r"back \(RS 0.90 at epoch 7\).*it is not \(RS 0.10\).*RS@ε"),
         (
-            findings.passing_recovery("degenerate", "recovered", 0.67, 0.88, [2]),
+            score.passing_recovery(*passing("degenerate", last=0.67, best=0.88, epochs=(2, 9, 4))),
+            r"at epochs 2 to 9, by seed\)",
+        ),
+        (
+            score.passing_recovery(*passing("degenerate", last=0.67, best=0.88, epochs=(2,))),
             r"has broken the retain classes \(RS 0",
         ),
-        (findings.rare_class({4: 3e-6, 9: 1e-7}), r"2 retain classes win.*were.*9 \(1.0e-07\), 4 \(3.0e-06\)"),
-        (findings.few_eval_samples(50), r"50 samples.*±7.1 points"),
-        (findings.seed_spread([0.0, 0.2]), r"2 seeds: 0.10 ± 0.14, from 0.00 to 0.20"),
-        (findings.late_recovery(climb(0.3)), r"rose by 0.30 to 0.50 in the last 10 of 100 epochs"),
-        (findings.scale_disagreement("hidden", "gone", 0.93, 0.48), r"hidden \(RS 0.93\).*gone \(RS 0.48\)"),
+        (release.rare_class({4: 3e-6, 9: 1e-7}), r"2 retain classes win.*were.*9 \(1.0e-07\), 4 \(3.0e-06\)"),
+        (score.few_eval_samples(50), r"50 samples.*±7.1 points"),
+        (score.seed_spread([0.0, 0.2]), r"2 seeds: 0.10 ± 0.14, from 0.00 to 0.20"),
+        (score.late_recovery(climb(0.3)), r"rose by 0.30 to 0.50 in the last 10 of 100 epochs"),
+        (score.scale_disagreement(*scales("hidden", "gone", 0.93, 0.48)), r"hidden \(RS 0.93\).*gone \(RS 0.48\)"),
     ],
 )
 def test_a_message_carries_the_numbers(found: Finding | None, words: str) -> None:
@@ -137,7 +145,7 @@ def test_a_message_carries_the_numbers(found: Finding | None, words: str) -> Non
 
 
 def test_severity_tells_a_collapse_from_a_score_that_is_merely_low() -> None:
-    low, collapse = findings.degenerate(0.0, 0.95, 0.95), findings.degenerate(0.0, 0.95, 0.05)
+    low, collapse = score.degenerate(0.0, 0.95, 0.95), score.degenerate(0.0, 0.95, 0.05)
     assert low is not None
     assert collapse is not None
     assert (low.severity, collapse.severity) == ("info", "critical")
@@ -157,24 +165,24 @@ def test_trained_heads_pass_and_the_same_heads_tampered_with_do_not(
     norms: list[float], biases: list[float], norm: float | None, bias: float | None, expected: bool
 ) -> None:
     norm, bias = norms[0] if norm is None else norm, biases[0] if bias is None else bias
-    found = findings.forget_row_outlier(0, norm, bias, norms[1:], biases[1:])
+    found = release.row_outlier(0, norm, bias, norms[1:], biases[1:])
     assert (found is not None) is expected
 
 
 def test_rows_that_vary_by_themselves_raise_the_bar() -> None:
     varied = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
-    assert findings.forget_row_outlier(0, 5.0, 0.0, [2.0] * 7, [0.0] * 7) is not None
-    assert findings.forget_row_outlier(0, 5.0, 0.0, varied, [0.0] * 7) is None
+    assert release.row_outlier(0, 5.0, 0.0, [2.0] * 7, [0.0] * 7) is not None
+    assert release.row_outlier(0, 5.0, 0.0, varied, [0.0] * 7) is None
 
 
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (findings.forget_row_missing(1), "no output for 1 forget class: it was restored"),
-        (findings.forget_row_missing(2), "no output for 2 forget classes: each was restored"),
-        (findings.rare_class({4: 3e-6}), "1 retain class wins too few random draws and was sampled conditionally"),
-        (findings.few_eval_samples(1), "measured on 1 sample:"),
-        (findings.late_recovery([0.0, 0.0, 0.3]), "RS rose by 0.30 to 0.30 in the last epoch."),
+        (release.forget_row_missing(1), "no output for 1 forget class: it was restored"),
+        (release.forget_row_missing(2), "no output for 2 forget classes: each was restored"),
+        (release.rare_class({4: 3e-6}), "1 retain class wins too few random draws and was sampled conditionally"),
+        (score.few_eval_samples(1), "measured on 1 sample:"),
+        (score.late_recovery([0.0, 0.0, 0.3]), "RS rose by 0.30 to 0.30 in the last epoch."),
     ],
 )
 def test_a_message_tells_one_from_several(found: Finding | None, words: str) -> None:
@@ -192,17 +200,17 @@ def test_a_message_tells_one_from_several(found: Finding | None, words: str) -> 
     ],
 )
 def test_nothing_passes_where_the_last_epoch_says_it_too_or_the_best_one_says_nothing(ends: str, peaks: str) -> None:
-    assert findings.passing_recovery(*passing("not-recovered", "no-reference")) is not None
-    assert findings.passing_recovery(*passing(ends, peaks)) is None
+    assert score.passing_recovery(*passing("not-recovered", "no-reference")) is not None
+    assert score.passing_recovery(*passing(ends, peaks)) is None
 
 
 @pytest.mark.parametrize(
     ("found", "measured", "threshold"),
     [
-        (findings.retain_low(0.24, 0.2), 0.24, 0.5),
-        (findings.retain_low(0.9, 0.2), 0.2, 0.5),
-        (findings.no_normalisation(False, 0.02), 0.02, 0.5),
-        (findings.passing_recovery(*passing()), 0.9, 0.5),
+        (score.retain_low(0.24, 0.2), 0.24, 0.5),
+        (score.retain_low(0.9, 0.2), 0.2, 0.5),
+        (score.no_normalisation(False, 0.02), 0.02, 0.5),
+        (score.passing_recovery(*passing()), 0.9, 0.5),
     ],
 )
 def test_a_finding_holds_the_number_that_was_compared(found: Finding, measured: float, threshold: float) -> None:
@@ -210,33 +218,24 @@ def test_a_finding_holds_the_number_that_was_compared(found: Finding, measured: 
 
 
 def test_a_broken_end_needs_no_fall_in_rs() -> None:
-    assert findings.passing_recovery(*passing("degenerate", last=0.9)) is not None
-    assert findings.passing_recovery(*passing("generic", last=0.9)) is None
+    assert score.passing_recovery(*passing("degenerate", last=0.9)) is not None
+    assert score.passing_recovery(*passing("generic", last=0.9)) is None
 
 
 def test_one_seed_and_a_released_head_alone_say_nothing() -> None:
-    assert findings.seed_spread([0.3]) is None
-    assert findings.late_recovery([0.0]) is None
+    assert score.seed_spread([0.3]) is None
+    assert score.late_recovery([0.0]) is None
 
 
 def test_short_runs_are_judged_by_their_last_epoch() -> None:
-    assert findings.late_recovery([0.0, 0.3, 0.3]) is None
-    assert findings.late_recovery([0.0, 0.0, 0.3]) is not None
+    assert score.late_recovery([0.0, 0.3, 0.3]) is None
+    assert score.late_recovery([0.0, 0.0, 0.3]) is not None
 
 
 def test_the_defaults_of_the_protocol_are_not_called_small() -> None:
     for m, classes in ((500, 3), (500, 10), (50, 100), (25, 200)):
-        assert findings.small_m(m, classes - 1) is None
-    assert findings.small_m(50, 9) is not None
-
-
-def test_a_finding_is_frozen_and_refuses_unknown_codes() -> None:
-    found = Finding("small-m", "warning", 50.0, 200.0, "M = 50 is small.")
-    assert astuple(found) == ("small-m", "warning", 50.0, 200.0, "M = 50 is small.")
-    with pytest.raises(FrozenInstanceError):
-        found.code = "other"  # type: ignore[misc]
-    with pytest.raises(InputError, match=r"(?s)no such finding.*small-m.*tiny-m"):
-        Finding("tiny-m", "warning", None, None, "")
+        assert release.small_m(m, classes - 1) is None
+    assert release.small_m(50, 9) is not None
 
 
 def paragraphs() -> dict[str, str]:
@@ -246,10 +245,10 @@ def paragraphs() -> dict[str, str]:
 
 
 def test_every_code_has_its_paragraph_and_every_paragraph_its_code() -> None:
-    assert tuple(paragraphs()) == CODES
+    assert set(paragraphs()) == set(FINDINGS)
 
 
-@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("code", FINDINGS)
 def test_a_paragraph_says_when_what_and_what_to_do(code: str) -> None:
     said = re.findall(r"^\*\*(Raised when|What it means|What to do)\.\*\* \S", paragraphs()[code], flags=re.MULTILINE)
     assert said == ["Raised when", "What it means", "What to do"]
@@ -262,10 +261,10 @@ def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     assert f"{score.FORGET_LOW:.2f}" in text["forget-not-low"]
     assert f"{reference.REFERENCE_FORGET:.2f}" in text["reference-saw-class"]
     assert f"{100 * reference.REFERENCE_GAP:.0f} points" in text["reference-differs"]
-    assert f"{finding.HIGH_RS} or more" in text["generic-relearnability"]
-    assert f"{finding.HIGH_RS} or more" in text["passing-recovery"]
+    assert f"{HIGH_RS} or more" in text["generic-relearnability"]
+    assert f"{HIGH_RS} or more" in text["passing-recovery"]
     assert f"{score.PASSING_FALL}" in text["passing-recovery"]
-    assert f"below {finding.HIGH_RS}" in text["no-normalisation"]
+    assert f"below {HIGH_RS}" in text["no-normalisation"]
     assert f"below {score.RETAIN_LOW:.2f}" in text["retain-low"]
     assert f"scores {degenerate_floor(score.RETAIN_LOW):.2f} or more" in text["retain-low"]
     assert f"{reference.DELTA_BAND}" in text["generic-relearnability"]

@@ -12,17 +12,19 @@ from builders.audits import FORGET, hidden
 from sfra.attack.grid import Run, Setting, relearn_release
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import sample_probes
-from sfra.attack.scale import KAPPA, Placed
+from sfra.attack.scale import Canonical, Placed
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import evaluate
-from sfra.auditing.measure import Measured, Split, budgets, measure, outcomes, split_features
+from sfra.auditing.inputs import Split, split_features
+from sfra.auditing.measure import Measured, measure
+from sfra.auditing.score import rs_at, scores
 from sfra.auditing.trace import Trace
 from sfra.core.head import Head
 from sfra.core.metrics import relearning_score
 from sfra.data import FeatureSet
 
-RELEASED = Setting(kappa=KAPPA, variant="released")
-RESET = Setting(kappa=KAPPA, variant="reset-row")
+RELEASED = Setting(scale=Canonical(), variant="released")
+RESET = Setting(scale=Canonical(), variant="reset-row")
 HEAD = Head(torch.eye(3))
 PROBES = sample_probes(HEAD, 2, n=20, m=2, threads=1)
 
@@ -48,11 +50,11 @@ def units(labels: list[int]) -> FeatureSet:
 def test_the_halves_are_disjoint_cover_everything_and_share_every_class_evenly(labels: list[int]) -> None:
     data = FeatureSet(features=torch.arange(len(labels)).float()[:, None], labels=torch.tensor(labels))
     split = split_features(data, None, [0])
-    if split.select is None:  # too few samples of forget or retain classes for two halves
+    if split.validation is None:  # too few samples of forget or retain classes for two halves
         assert labels.count(0) < 2 or len(labels) - labels.count(0) < 2 or max(map(labels.count, range(1, 5))) < 2
         assert split.report is data
         return
-    parts = [split.select, split.report]
+    parts = [split.validation, split.report]
     rows = torch.cat([part.features[:, 0] for part in parts]).tolist()
     assert sorted(rows) == list(range(len(labels)))
     for part in parts:
@@ -67,19 +69,19 @@ def test_one_sample_of_the_forget_class_or_of_each_retain_class_cannot_be_halved
     data = units(labels)
     split = split_features(data, None, [2])
     assert split.report is data
-    assert split.select is None
+    assert split.validation is None
 
 
 def test_a_retain_class_of_one_sample_does_not_prevent_the_halves() -> None:
     split = split_features(units([0, 1, 1, 2, 2]), None, [2])
-    assert split.select is not None
-    assert (split.select.labels.tolist(), split.report.labels.tolist()) == ([0, 1, 2], [1, 2])
+    assert split.validation is not None
+    assert (split.validation.labels.tolist(), split.report.labels.tolist()) == ([0, 1, 2], [1, 2])
 
 
 def test_a_validation_split_is_used_whole_and_leaves_the_evaluation_data_whole() -> None:
     test, held = units([0, 1, 2]), units([2, 1, 0])
     split = split_features(test, held, [2])
-    assert split == Split(report=test, select=held, own_validation=True)
+    assert split == Split(report=test, validation=held, own_validation=True)
 
 
 LABELS = [0, 0, 1, 1, 2, 2, 2, 2]  # of each class every second sample, from the first on, selects
@@ -91,7 +93,7 @@ LAST = [0, 0, 1, 1, 2, 0, 0, 0]
 
 def chosen(run: Run, validation: FeatureSet | None = None) -> dict[str, tuple[int, float]]:
     split = split_features(units(LABELS), validation, [2])
-    rows = outcomes(measure([run], split, [2]))
+    rows = scores(measure([run], split, [2]))
     return {row.rule: (row.epochs[0], row.forget_after) for row in rows}
 
 
@@ -117,7 +119,7 @@ def test_with_a_validation_split_of_its_own_the_rule_reports_on_all_evaluation_d
 
 def test_without_two_halves_there_is_no_validation_rule() -> None:
     split = split_features(units([0, 0, 1, 1, 2]), None, [2])
-    rows = outcomes(measure([scripted([[0, 0, 1, 1, 0], [0, 0, 1, 1, 2]])], split, [2]))
+    rows = scores(measure([scripted([[0, 0, 1, 1, 0], [0, 0, 1, 1, 2]])], split, [2]))
     assert [row.rule for row in rows] == ["source-free", "worst-case"]
 
 
@@ -135,7 +137,7 @@ def traced(table: list[list[int]], *, setting: Setting = RELEASED, seed: int = 0
     """Make a measured run that recognises so many of 10 samples of each class in each epoch."""
     trace = Trace(hits=torch.tensor(table), counts=torch.tensor([10, 10, 10]), forget_classes=(2,))
     run = scripted([[0, 1, 2]] * len(table), setting=setting, seed=seed)
-    return Measured(run=run, test=trace, select=None, report=trace)
+    return Measured(run=run, test=trace, validation=None, report=trace)
 
 
 SEEDS = [
@@ -146,16 +148,16 @@ SEEDS = [
 
 
 @pytest.mark.parametrize("rule", ["source-free", "worst-case"])
-def test_an_outcome_is_the_mean_over_seeds_with_the_sample_deviation_of_plain_numpy(rule: str) -> None:
+def test_a_score_is_the_mean_over_seeds_with_the_sample_deviation_of_plain_numpy(rule: str) -> None:
     measured = [traced(table, seed=seed) for seed, table in enumerate(SEEDS)]
-    (row,) = [row for row in outcomes(measured) if row.rule == rule]
+    (row,) = [row for row in scores(measured) if row.rule == rule]
     picked, epochs = [], []
     for table in SEEDS:
         retain, forget = np.array(table)[:, :2].sum(1) / 20, np.array(table)[:, 2] / 10
-        scores = [relearning_score(retain[0], r, forget[0], f) for r, f in zip(retain, forget, strict=True)]
-        allowed = [s if r >= 0.9 * retain[0] else -1 for s, r in zip(scores, retain, strict=True)]
+        found_rs = [relearning_score(retain[0], r, forget[0], f) for r, f in zip(retain, forget, strict=True)]
+        allowed = [s if r >= 0.9 * retain[0] else -1 for s, r in zip(found_rs, retain, strict=True)]
         epoch = 2 if rule == "source-free" else int(np.argmax(allowed))
-        picked.append((scores[epoch], retain[0], retain[epoch], forget[0], forget[epoch]))
+        picked.append((found_rs[epoch], retain[0], retain[epoch], forget[0], forget[epoch]))
         epochs.append(epoch)
     means = np.mean(picked, axis=0)
     found = (row.rs, row.retain_before, row.retain_after, row.forget_before, row.forget_after)
@@ -163,12 +165,12 @@ def test_an_outcome_is_the_mean_over_seeds_with_the_sample_deviation_of_plain_nu
     assert row.rs_std == pytest.approx(np.std([p[0] for p in picked], ddof=1))
     assert row.rs_seeds == pytest.approx([p[0] for p in picked])
     assert row.epochs == tuple(epochs)
-    assert row.forget_count == 10
+    assert row.forget_samples == 10
     assert rule == "source-free" or len(set(epochs)) > 1  # each seed has an epoch of its own
 
 
 def test_one_seed_has_no_deviation() -> None:
-    assert outcomes([traced(SEEDS[0])])[0].rs_std is None
+    assert scores([traced(SEEDS[0])])[0].rs_std is None
 
 
 def test_settings_are_kept_apart_and_in_order() -> None:
@@ -177,16 +179,16 @@ def test_settings_are_kept_apart_and_in_order() -> None:
         for seed, table in enumerate(SEEDS[:2])
         for setting in (RESET, RELEASED)
     ]
-    rows = outcomes(measured)
-    assert [(row.setting, row.rule) for row in rows] == [
-        (setting, rule) for setting in (RESET, RELEASED) for rule in ("source-free", "worst-case")
+    rows = scores(measured)
+    assert [(row.variant, row.rule) for row in rows] == [
+        (setting.variant, rule) for setting in (RESET, RELEASED) for rule in ("source-free", "worst-case")
     ]
     assert all(len(row.rs_seeds) == 2 for row in rows)
 
 
 def test_the_best_score_within_a_retain_budget_is_averaged_over_the_seeds_of_one_setting() -> None:
     measured = [traced(SEEDS[0]), traced(SEEDS[1], seed=1), traced(SEEDS[2], setting=RESET)]
-    found = budgets(measured, RELEASED, (0.05, 0.2))
+    found = rs_at(measured, RELEASED, (0.05, 0.2))
     first = relearning_score(0.95, 0.9, 0.0, 0.4), relearning_score(0.95, 0.8, 0.0, 0.9)
     second = relearning_score(0.9, 0.9, 0.0, 0.7)
     assert found == pytest.approx({"0.05": (first[0] + second) / 2, "0.2": (first[1] + second) / 2})
@@ -201,10 +203,11 @@ def wilson(share: float, count: int) -> tuple[float, float]:
 
 @pytest.mark.parametrize("hits", [0, 3, 7, 10])
 def test_the_interval_of_rs_is_rs_at_the_ends_of_the_wilson_interval(hits: int) -> None:
-    row = outcomes([traced([[10, 9, 0], [9, 9, hits]])])[0]
+    row = scores([traced([[10, 9, 0], [9, 9, hits]])])[0]
     low, high = (relearning_score(0.95, 0.9, 0.0, min(1.0, max(0.0, end))) for end in wilson(hits / 10, 10))
-    assert row.interval == pytest.approx((low, high), abs=1e-9)
-    assert row.interval[0] <= row.rs <= row.interval[1]
+    assert row.rs_interval == pytest.approx((low, high), abs=1e-9)
+    assert row.rs_interval is not None
+    assert row.rs_interval[0] <= row.rs <= row.rs_interval[1]
 
 
 def test_more_samples_narrow_the_interval() -> None:
@@ -215,6 +218,7 @@ def test_more_samples_narrow_the_interval() -> None:
             counts=torch.tensor([5, 5, samples]),
             forget_classes=(2,),
         )
-        row = outcomes([Measured(run=scripted([[0], [0]]), test=trace, select=None, report=trace)])[0]
-        widths.append(row.interval[1] - row.interval[0])
+        row = scores([Measured(run=scripted([[0], [0]]), test=trace, validation=None, report=trace)])[0]
+        assert row.rs_interval is not None
+        widths.append(row.rs_interval[1] - row.rs_interval[0])
     assert widths[1] < widths[0] / 5

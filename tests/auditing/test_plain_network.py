@@ -35,5 +35,5 @@ def test_a_class_that_is_there_by_construction_gives_no_score_and_a_warning(
     releases: dict[int, Path], label: int
 ) -> None:
     report = sfra.audit(releases[label], label, data="digits")
-    assert (report.scale, report.forget["before"], report.rs) == ("canonical", 0.0, 0.0)
+    assert (report.scale, report.forget.before, report.rs) == ("canonical", 0.0, 0.0)
     assert "no-normalisation" in [finding.code for finding in report.findings]

@@ -97,9 +97,9 @@ def test_a_file_that_is_no_audit_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"other\.json is not the result of an audit"):
         against(tmp_path / "other.json")
     (tmp_path / "broken.json").write_text("{")
-    with pytest.raises(InputError, match=r"broken\.json cannot be read"):
+    with pytest.raises(InputError, match=r"cannot read .*broken\.json"):
         against(tmp_path / "broken.json")
-    with pytest.raises(InputError, match=r"gone\.json cannot be read"):
+    with pytest.raises(InputError, match=r"cannot read .*gone\.json"):
         against(tmp_path / "gone.json")
 
 
@@ -141,7 +141,7 @@ def drop(*path: str | int) -> Callable[[dict[str, Any]], None]:
         spoil(True, "results", 0, "rs"),
         spoil("0.5", "results", 0, "forget_after"),
         spoil(None, "results", 0, "retain_before"),
-        spoil("x", "trajectory"),
+        spoil("x", "traces"),
         lambda content: content["results"].append(content["results"][0]),
     ],
 )
@@ -149,12 +149,12 @@ def test_an_audit_that_was_tampered_with_is_refused(tmp_path: Path, change: Call
     given = json.loads(compare(never_seen(), **QUICK).to_json())
     change(given)
     (tmp_path / "audit.json").write_text(json.dumps(given))
-    with pytest.raises(InputError, match=r"not what its schema promises|audited differently"):
+    with pytest.raises(InputError, match=r"not what its schema promises|audited differently|is incomplete"):
         against(tmp_path / "audit.json")
 
 
 @pytest.mark.parametrize("text", ["[" * 100_000, '{"schema": NaN}', "\xff"])
 def test_json_that_cannot_be_parsed_is_refused(tmp_path: Path, text: str) -> None:
     (tmp_path / "audit.json").write_bytes(text.encode("latin-1"))
-    with pytest.raises(InputError, match="cannot be read"):
+    with pytest.raises(InputError, match="cannot read"):
         against(tmp_path / "audit.json")

@@ -5,19 +5,17 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import replace
 from typing import Any
 
+import msgspec
 import numpy as np
 import pytest
 import torch
 
-from builders.audits import FORGET, SMALL, C, compare, hidden, knowing, never_seen
-from sfra.attack.grid import Setting
-from sfra.attack.scale import KAPPA, SWEEP
-from sfra.auditing.measure import Outcome
-from sfra.auditing.result import AuditReport
-from sfra.auditing.score import Scored
+from builders.audits import FORGET, SMALL, C, compare, hidden, knowing, never_seen, scored
+from sfra.attack.scale import SWEEP
+from sfra.auditing.result import AuditReport, BeforeAfter, DataFacts, Score
+from sfra.auditing.score import against, rs_interval
 from sfra.auditing.verdict import verdict
 from sfra.core.metrics import relearning_score
 
@@ -42,21 +40,9 @@ def plain() -> AuditReport:
     return compare(hidden(bias=-1.0), never_seen(), seeds=2, **QUICK)
 
 
-def outcome(after: float, count: int, *, retain: tuple[float, float] = (0.95, 0.95)) -> Outcome:
-    rs = relearning_score(*retain, 0.0, after)
-    return Outcome(
-        setting=Setting(kappa=KAPPA, variant="released"),
-        rule="source-free",
-        rs=rs,
-        rs_std=None,
-        rs_seeds=(rs,),
-        retain_before=retain[0],
-        retain_after=retain[1],
-        forget_before=0.0,
-        forget_after=after,
-        epochs=(1,),
-        forget_count=count,
-    )
+def with_interval(after: float, count: int) -> Score:
+    score = scored(after, count)
+    return msgspec.structs.replace(score, rs_interval=rs_interval(score))
 
 
 def newcombe(hits: int, count: int, other_hits: int, other_count: int) -> tuple[float, float]:
@@ -91,10 +77,8 @@ def newcombe(hits: int, count: int, other_hits: int, other_count: int) -> tuple[
 )
 def test_the_interval_of_delta_rs_is_newcombes(counts: tuple[int, int, int, int]) -> None:
     hits, samples, other_hits, other_samples = counts
-    scored = Scored(
-        model=outcome(hits / samples, samples), reference=outcome(other_hits / other_samples, other_samples)
-    )
-    assert scored.delta_rs_interval == pytest.approx(newcombe(*counts), abs=1e-6)
+    compared = against(with_interval(hits / samples, samples), with_interval(other_hits / other_samples, other_samples))
+    assert compared.delta_rs_interval == pytest.approx(newcombe(*counts), abs=1e-6)
 
 
 def test_the_interval_of_delta_rs_holds_what_repeated_sampling_gives() -> None:
@@ -103,32 +87,31 @@ def test_the_interval_of_delta_rs_holds_what_repeated_sampling_gives() -> None:
     true = 2 * p / (1 + p) - 2 * q / (1 + q)
     inside = 0
     for a, b in zip(rng.binomial(n, p, 400), rng.binomial(n, q, 400), strict=True):
-        interval = Scored(model=outcome(a / n, n), reference=outcome(b / n, n)).delta_rs_interval
+        interval = against(with_interval(a / n, n), with_interval(b / n, n)).delta_rs_interval
         assert interval is not None
         inside += interval[0] <= true <= interval[1]
     assert 0.92 <= inside / 400 <= 0.985
 
 
 def test_without_a_reference_there_is_no_delta_and_no_interval() -> None:
-    scored = Scored(model=outcome(0.5, 10), reference=None)
-    assert (scored.delta_rs, scored.delta_rs_interval) == (None, None)
-    row = scored.row()
-    assert all(row[name] is None for name in row if name.startswith("reference_") or name == "delta_rs")
-    assert row["verdict"] == "no-reference"
+    alone = compare(hidden(bias=-1.0), **QUICK).results[0]
+    names = [name for name in Score.__struct_fields__ if name.startswith(("reference_", "delta_rs"))]
+    assert [getattr(alone, name) for name in names] == [None] * 7
+    assert alone.verdict == "no-reference"
 
 
 def test_every_row_stands_beside_the_same_setting_and_rule_of_the_reference(swept: AuditReport) -> None:
     model, reference = hidden(bias=-1.0), never_seen()
     alone = compare(reference, scale="sweep", **QUICK)
-    theirs = {(row["scale"], row["variant"], row["rule"]): row for row in alone.results}
+    theirs = {(row.scale, row.variant, row.rule): row for row in alone.results}
     assert len(swept.results) == 3 * (len(SWEEP) + 2)
     for row in swept.results:
-        twin = theirs[row["scale"], row["variant"], row["rule"]]
-        assert row["reference_rs"] == twin["rs"]
-        assert row["reference_forget_after"] == twin["forget_after"]
-        assert row["delta_rs"] == row["rs"] - twin["rs"]
+        twin = theirs[row.scale, row.variant, row.rule]
+        assert row.reference_rs == twin.rs
+        assert row.reference_forget_after == twin.forget_after
+        assert row.delta_rs == row.rs - twin.rs
     mine = compare(model, scale="sweep", **QUICK)
-    assert [row["rs"] for row in swept.results] == [row["rs"] for row in mine.results]
+    assert [row.rs for row in swept.results] == [row.rs for row in mine.results]
 
 
 @pytest.mark.parametrize("reset_row", [True, False])
@@ -138,8 +121,8 @@ def test_a_restored_row_of_the_model_stands_beside_a_fresh_row_of_the_reference(
     report = compare(hidden().without_row(), reference, missing_row=True, reset_row=reset_row, **QUICK)
     fresh = compare(reference.without_row(), missing_row=True, **QUICK)
     released = compare(reference, **QUICK)
-    assert [row["variant"] for row in report.results] == ["restored-row"] * 6
-    assert [row["reference_rs"] for row in report.results] == [row["rs"] for row in fresh.results]
+    assert [row.variant for row in report.results] == ["restored-row"] * 6
+    assert [row.reference_rs for row in report.results] == [row.rs for row in fresh.results]
     assert fresh.rs is not None
     assert released.rs is not None
     assert fresh.rs > released.rs + 0.2  # control: the other comparison would have been unfair
@@ -148,72 +131,73 @@ def test_a_restored_row_of_the_model_stands_beside_a_fresh_row_of_the_reference(
 def test_a_reference_without_the_row_is_compared_by_scale_and_rule() -> None:
     report = compare(hidden(bias=-1.0), never_seen().without_row(), **QUICK)
     alone = compare(never_seen().without_row(), missing_row=True, **QUICK)
-    theirs = {(row["scale"], row["rule"]): row["rs"] for row in alone.results}
-    assert {row["variant"] for row in report.results} == {"released", "reset-row"}
-    assert all(row["reference_rs"] == theirs[row["scale"], row["rule"]] for row in report.results)
+    theirs = {(row.scale, row.rule): row.rs for row in alone.results}
+    assert {row.variant for row in report.results} == {"released", "reset-row"}
+    assert all(row.reference_rs == theirs[row.scale, row.rule] for row in report.results)
 
 
 def test_the_headline_is_the_first_row(plain: AuditReport) -> None:
     row = plain.results[0]
-    assert (row["scale"], row["variant"], row["rule"]) == (plain.scale, plain.variant, plain.rule)
+    assert (row.scale, row.variant, row.rule) == (plain.scale, plain.variant, plain.rule)
     assert (plain.scale, plain.variant, plain.rule) == ("canonical", "released", "source-free")
     for name in ("rs", "rs_std", "delta_rs", "reference_rs", "floor"):
-        assert getattr(plain, name) == row[name]
-    assert plain.retain == {"before": row["retain_before"], "after": row["retain_after"]}
-    assert plain.forget == {"before": row["forget_before"], "after": row["forget_after"]}
+        assert getattr(plain, name) == getattr(row, name)
+    assert plain.retain == BeforeAfter(before=row.retain_before, after=row.retain_after)
+    assert plain.forget == BeforeAfter(before=row.forget_before, after=row.forget_after)
     assert plain.rs_interval is not None
-    assert plain.rs_interval[0] <= row["rs"] <= plain.rs_interval[1]
+    assert plain.rs_interval[0] <= row.rs <= plain.rs_interval[1]
 
 
 def test_the_score_is_that_of_its_own_accuracies_seed_by_seed(plain: AuditReport) -> None:
-    curves = [
-        c for c in plain.trajectory if (c["subject"], c["scale"], c["variant"]) == ("model", "canonical", "released")
+    curves = [c for c in plain.traces if (c.subject, c.scale, c.variant) == ("model", "canonical", "released")]
+    scores = [
+        relearning_score(c.retain[0], c.retain[-1], c.forget[0], c.forget[-1]) for c in curves if c.retain and c.forget
     ]
-    scores = [relearning_score(c["retain"][0], c["retain"][-1], c["forget"][0], c["forget"][-1]) for c in curves]
-    assert [c["seed"] for c in curves] == [0, 1]
-    assert plain.results[0]["rs_seeds"] == pytest.approx(scores, abs=1e-5)
+    assert [c.seed for c in curves] == [0, 1]
+    assert plain.results[0].rs_seeds == pytest.approx(scores, abs=1e-5)
     assert plain.rs == pytest.approx(np.mean(scores), abs=1e-5)
     assert plain.rs_std == pytest.approx(np.std(scores, ddof=1), abs=1e-5)
 
 
 def test_trajectories_hold_every_epoch_of_model_and_reference(plain: AuditReport) -> None:
-    assert len(plain.trajectory) == 2 * 2 * 3
-    assert {curve["subject"] for curve in plain.trajectory} == {"model", "reference"}
-    for curve in plain.trajectory:
-        assert {len(curve[name]) for name in ("retain", "forget", "rs", "loss")} == {QUICK["epochs"] + 1}
-        assert curve["rs"][0] == 0.0
+    assert len(plain.traces) == 2 * 2 * 3
+    assert {curve.subject for curve in plain.traces} == {"model", "reference"}
+    for curve in plain.traces:
+        assert {len(getattr(curve, name)) for name in ("retain", "forget", "rs", "loss")} == {QUICK["epochs"] + 1}
+        assert curve.rs is not None
+        assert curve.rs[0] == 0.0
 
 
 def test_the_confusion_counts_what_forget_samples_are_taken_for(plain: AuditReport) -> None:
     toy = hidden(bias=-1.0)
     mine = toy.data.features[toy.data.labels == FORGET]
     assert plain.confusion is not None
-    assert plain.confusion["classes"] == [FORGET]
+    assert plain.confusion.classes == (FORGET,)
     for when, head in (("before", toy.head), ("after", plain.relearned_head)):
         counts = torch.bincount(head(mine).argmax(1), minlength=C)
-        assert plain.confusion[when] == [counts.tolist()]
-    assert plain.confusion["before"] != plain.confusion["after"]
+        assert getattr(plain.confusion, when) == (tuple(counts.tolist()),)
+    assert plain.confusion.before != plain.confusion.after
 
 
 def test_the_sweep_has_every_scale_in_order_and_the_summary_of_its_curve(swept: AuditReport) -> None:
     assert swept.sweep is not None
-    points = swept.sweep["points"]
-    assert [point["kappa"] for point in points] == list(SWEEP)
-    rows = {row["kappa"]: row for row in swept.results if (row["rule"], row["variant"]) == ("source-free", "released")}
-    assert all(point["rs"] == rows[point["kappa"]]["rs"] for point in points)
-    assert swept.sweep["best_rs"] == max(point["rs"] for point in points)
-    x = np.array([0.0, *sorted(point["reference_rs"] for point in points), 1.0])
-    order = sorted((point["reference_rs"], point["rs"]) for point in points)
+    points = swept.sweep.points
+    assert [point.kappa for point in points] == [scale.kappa for scale in SWEEP]
+    rows = {row.kappa: row for row in swept.results if (row.rule, row.variant) == ("source-free", "released")}
+    assert all(point.rs == rows[point.kappa].rs for point in points)
+    assert swept.sweep.best_rs == max(point.rs for point in points)
+    order = sorted((point.reference_rs or 0.0, point.rs) for point in points)
+    x = np.array([0.0, *(pair[0] for pair in order), 1.0])
     y = np.array([0.0, *(pair[1] for pair in order), 1.0])
-    assert swept.sweep["area"] == pytest.approx(float(np.trapezoid(y - x, x)), abs=1e-9)
-    assert swept.sweep["rs_at_reference"] >= max(p["rs"] for p in points if p["reference_rs"] <= 0.05)
+    assert swept.sweep.area == pytest.approx(float(np.trapezoid(y - x, x)), abs=1e-9)
+    assert (swept.sweep.rs_at_reference or 0.0) >= max(p.rs for p in points if (p.reference_rs or 0.0) <= 0.05)
 
 
 def test_a_sweep_without_a_reference_has_points_but_no_area(plain: AuditReport) -> None:
     report = compare(hidden(bias=-1.0), scale="sweep", **{**QUICK, "epochs": 2})
     assert report.sweep is not None
-    assert len(report.sweep["points"]) == len(SWEEP)
-    assert (report.sweep["area"], report.sweep["rs_at_reference"]) == (None, None)
+    assert len(report.sweep.points) == len(SWEEP)
+    assert (report.sweep.area, report.sweep.rs_at_reference) == (None, None)
     assert plain.sweep is None
 
 
@@ -223,52 +207,32 @@ def test_relearned_and_rs_within_a_budget_follow_the_settings() -> None:
     assert (strict.relearned, loose.relearned) == (False, True)
     assert loose.rs_at == {}
     assert list(strict.rs_at) == ["0", "0.5"]
-    worst = next(row for row in strict.results if row["rule"] == "worst-case")
-    assert strict.rs_at["0.5"] >= worst["rs"] >= strict.rs_at["0"]
+    worst = next(row for row in strict.results if row.rule == "worst-case")
+    assert strict.rs_at["0.5"] >= worst.rs >= strict.rs_at["0"]
 
 
 def test_every_row_has_the_verdict_of_its_own_numbers(swept: AuditReport) -> None:
-    for row in swept.results:
-        scored = Scored(
-            model=replace(
-                outcome(row["forget_after"], 60),
-                rs=row["rs"],
-                forget_before=row["forget_before"],
-                retain_before=row["retain_before"],
-                retain_after=row["retain_after"],
-            ),
-            reference=None,
-        )
-        alone = verdict(scored.reading)
-        assert (
-            row["verdict"] == alone
-            if alone != "no-reference"
-            else row["verdict"]
-            in (
-                "recovered",
-                "generic",
-                "inconclusive",
-            )
-        )
+    assert all(score.verdict == verdict(score) for score in swept.results)
+    assert len({score.verdict for score in swept.results}) > 1
 
 
 def test_facts_say_what_was_measured_on(plain: AuditReport) -> None:
     labels = hidden().data.labels.numpy()
-    assert plain.data == {
-        "kind": "features",
-        "source": "features in memory",
-        "samples": 360,
-        "labels": hashlib.sha256(b"(360,) torch.int64;" + labels.tobytes()).hexdigest(),
-        "validation": "every second sample of the evaluation data",
-    }
+    assert plain.data == DataFacts(
+        kind="features",
+        source="features in memory",
+        samples=360,
+        labels=hashlib.sha256(b"(360,) torch.int64;" + labels.tobytes()).hexdigest(),
+        validation="every second sample of the evaluation data",
+    )
     toy = hidden(bias=-1.0)
     held = compare(toy, validation=never_seen().data, **QUICK)
     assert held.data is not None
-    assert held.data["validation"] == "360 samples"
+    assert held.data.validation == "360 samples"
     few = compare(hidden(bias=-1.0, samples=1), **QUICK)
     assert few.data is not None
-    assert few.data["validation"] == "none: too few samples"
-    assert {row["rule"] for row in few.results} == {"source-free", "worst-case"}
+    assert few.data.validation == "none: too few samples"
+    assert {row.rule for row in few.results} == {"source-free", "worst-case"}
 
 
 def test_settings_are_recorded_with_n_and_m_filled_in() -> None:

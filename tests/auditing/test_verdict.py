@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from sfra.auditing.verdict import DELTA, RETAIN_LIMIT, STILL_KNOWN, VERDICTS, Reading, overall_verdict, verdict
+from builders.audits import scored
+from sfra.auditing.result import Score
+from sfra.auditing.verdict import DELTA, RETAIN_LIMIT, STILL_KNOWN, VERDICTS, overall_verdict, verdict
 from sfra.core.metrics import degenerate_floor, relearning_score
 
 FLOOR = degenerate_floor(0.95)
@@ -19,11 +21,14 @@ def reading(
     low: float | None = 0.7,
     before: float = 0.95,
     after: float = 0.94,
-) -> Reading:
-    return Reading(rs=rs, delta_rs=delta, delta_rs_low=low, retain_before=before, retain_after=after)
+    forget_before: float = 0.0,
+) -> Score:
+    interval = None if low is None else (low, 1.0)
+    accuracies: dict[str, Any] = {"retain_before": before, "retain_after": after, "forget_before": forget_before}
+    return scored(rs=rs, delta_rs=delta, delta_rs_interval=interval, **accuracies)
 
 
-CASES: dict[str, list[Reading | None]] = {
+CASES: dict[str, list[Score | None]] = {
     "recovered": [
         reading(),
         reading(delta=DELTA + HAIR, low=1e-9),
@@ -51,8 +56,8 @@ CASES: dict[str, list[Reading | None]] = {
     ],
     "no-reference": [reading(delta=None, low=None), reading(rs=FLOOR + HAIR, delta=None, low=None)],
     "not-unlearned": [
-        replace(reading(), forget_before=STILL_KNOWN + HAIR),
-        replace(reading(rs=0.0), forget_before=1.0),
+        reading(forget_before=STILL_KNOWN + HAIR),
+        reading(rs=0.0, forget_before=1.0),
     ],
     "not-measured": [None],
 }
@@ -61,7 +66,7 @@ CASES: dict[str, list[Reading | None]] = {
 @pytest.mark.parametrize(
     ("expected", "numbers"), [(name, numbers) for name, cases in CASES.items() for numbers in cases]
 )
-def test_the_numbers_allow_this_verdict_and_no_other(expected: str, numbers: Reading | None) -> None:
+def test_the_numbers_allow_this_verdict_and_no_other(expected: str, numbers: Score | None) -> None:
     assert verdict(numbers) == expected
     assert overall_verdict(numbers, None, row_is_odd=False) == expected
     assert overall_verdict(numbers, None, row_is_odd=True) == expected
@@ -114,7 +119,7 @@ def test_a_head_that_answers_the_class_blindly_has_not_recovered_it() -> None:
 
 
 def test_a_model_that_still_knows_the_class_is_not_called_clean() -> None:
-    numbers = {"rs": 0.0, "delta_rs": 0.0, "delta_rs_low": 0.0, "retain_before": 0.95, "retain_after": 0.95}
-    assert verdict(Reading(**numbers, forget_before=0.97)) == "not-unlearned"
-    assert verdict(Reading(**numbers, forget_before=0.1)) == "not-recovered"  # control: a few samples are left
-    assert overall_verdict(Reading(**numbers, forget_before=0.97), RECOVERED, row_is_odd=True) == "not-unlearned"
+    known, few = (reading(rs=0.0, delta=0.0, low=0.0, after=0.95, forget_before=share) for share in (0.97, 0.1))
+    assert verdict(known) == "not-unlearned"
+    assert verdict(few) == "not-recovered"  # control: a few samples are left
+    assert overall_verdict(known, RECOVERED, row_is_odd=True) == "not-unlearned"

@@ -24,6 +24,7 @@ from sfra.bench.rows import Rows, collect, join
 from sfra.bench.tasks.measurements import read_features
 from sfra.core.head import Head
 from sfra.data import FeatureSet
+from sfra.diagnostics import diagnose
 
 RECIPE = """
 dataset = "digits"
@@ -88,7 +89,9 @@ def parts(store: Store, goal: Goal) -> tuple[Head, FeatureSet, Any]:
 
 def runs_of(head: Head, forget: tuple[int, ...], scale: str) -> list[Run]:
     """What the audit itself does at a scale, seed by seed."""
-    settings = [one for one in settings_of(CONFIG, missing=False) if (one.scale, one.variant) == (scale, "released")]
+    settings = [
+        one for one in settings_of(CONFIG, missing=False) if (one.scale.name, one.variant) == (scale, "released")
+    ]
     return relearn_release(head, forget, settings, CONFIG)
 
 
@@ -97,7 +100,7 @@ def test_the_diagnosis_is_that_of_the_audit_with_the_same_settings(
 ) -> None:
     head, test, found = parts(store, goal_of(protocols[0], "diagnostics", "1+6"))
     assert [one["scale"] for one in found] == ["canonical", "native"]
-    direct = audit(head, (1, 6), data=test, diagnostics=True, config=CONFIG).diagnostics
+    direct = audit(head, (1, 6), data=test, diagnostics=diagnose, config=CONFIG).diagnostics
     assert direct is not None
     for name in ("gain", "variant", "alignment", "confidence"):
         assert found[0][name] == direct[name]

@@ -27,7 +27,7 @@ from reproduction.keep import (
     to_csv,
 )
 from reproduction.rows import BASE, KEPT, METHOD_LIST
-from sfra.auditing.trace import RETAIN_FLOOR
+from sfra.auditing.rules import RETAIN_FLOOR
 from sfra.bench.engine.cell import Cell, reachable
 from sfra.bench.engine.packing import unpack
 from sfra.bench.engine.store import Failure, Store

@@ -12,7 +12,7 @@ from scipy import stats
 from builders.algorithm import reference_probes
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn
-from sfra.attack.scale import place
+from sfra.attack.scale import Canonical, place
 from sfra.auditing.evaluate import evaluate
 from sfra.core.cpu import one_thread
 from sfra.core.head import Head
@@ -43,7 +43,7 @@ def digits() -> tuple[Head, FeatureSet]:
         images = load_data("digits")
         assert isinstance(images, ImageSet)
         test = extract_features(release.encoder, images, model_fingerprint="", cache=False)
-    placed = place(mask_head(release.head, [FORGET]), [FORGET], kappa=2.0, variant="reset-row")
+    placed = place(mask_head(release.head, [FORGET]), [FORGET], scale=Canonical(2.0), variant="reset-row")
     scaled = FeatureSet(features=placed.features(test.features), labels=test.labels)
     return placed.head, scaled
 

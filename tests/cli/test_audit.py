@@ -76,12 +76,12 @@ def test_state_dict_is_audited_on_named_data(files: Files, capfd: Capture) -> No
 
 
 @pytest.mark.parametrize(
-    ("option", "needed"), [("--reference", "--data"), ("--validation", "--data"), ("--reference-data", "--reference")]
+    ("option", "needed"), [("--reference", "data"), ("--validation", "data"), ("--reference-data", "reference")]
 )
 def test_audit_refuses_an_option_that_needs_another(files: Files, capfd: Capture, option: str, needed: str) -> None:
     ran = run(capfd, "audit", files.head, "--forget", 3, option, "features.npz")
     assert ran.code == 2
-    assert ran.err.startswith(f"error: {option} needs {needed}\n")
+    assert f"({option}) needs {needed}\n" in ran.err
 
 
 def test_quiet_prints_nothing_at_all(files: Files, capfd: Capture) -> None:

@@ -19,7 +19,7 @@ from sfra import data, unlearn
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import ASSIGNMENTS
 from sfra.auditing import findings
-from sfra.auditing.trace import RULES
+from sfra.auditing.rules import RULES
 from sfra.cli.list import LISTS
 from sfra.models import backbones, recipes
 
@@ -95,12 +95,12 @@ def test_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
         ("assignments", ASSIGNMENTS),
         ("backbones", backbones.names()),
         ("datasets", data.datasets()),
-        ("findings", findings.CODES),
+        ("findings", findings.FINDINGS),
         ("methods", unlearn.names()),
         ("proposals", proposals.names()),
         ("recipes", recipes.names()),
         ("rules", RULES),
-        ("scales", ("native", "canonical", "sweep", "NUMBER")),
+        ("scales", ("canonical", "native", "sweep", "NUMBER")),
         ("scores", scores.names()),
     ],
 )

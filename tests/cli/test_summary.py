@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 from rich.console import Console
 
 import sfra
@@ -14,7 +14,7 @@ from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
 from sfra.attack.scale import SWEEP
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.findings import Finding
-from sfra.auditing.result import AuditReport
+from sfra.auditing.result import AuditReport, BeforeAfter
 from sfra.auditing.verdict import VERDICTS
 from sfra.cli.summary import summary
 from sfra.data import FeatureSet
@@ -48,7 +48,7 @@ def words(report: AuditReport) -> str:
 
 def test_verdict_stands_in_words_above_every_number(report: AuditReport) -> None:
     for verdict in VERDICTS:
-        shown = words(replace(report, verdict=verdict))
+        shown = words(replace(report, verdict=verdict, statement=VERDICTS[verdict]))
         assert f"Verdict: {verdict} {VERDICTS[verdict]}" in shown
         assert shown.index("Verdict:") < shown.index("Accuracy")
 
@@ -58,13 +58,13 @@ def test_summary_says_what_was_tested(report: AuditReport) -> None:
     assert "Forgotten class 3 (ox)" in shown
     assert "beasts (300 samples)" in shown
     assert "N = 200, M = 20 probes per class, 3 epochs, 2 seeds" in shown
-    several = words(replace(report, forget_classes=[1, 3]))
+    several = words(replace(report, forget_classes=(1, 3)))
     assert "Forgotten classes 1 (cat), 3 (ox)" in several
     assert "2 forgotten classes" in several
 
 
 def test_accuracies_are_in_percent_before_and_after(report: AuditReport) -> None:
-    changed = replace(report, retain={"before": 0.9391, "after": 0.9}, forget={"before": 0.0, "after": 0.939})
+    changed = replace(report, retain=BeforeAfter(before=0.9391, after=0.9), forget=BeforeAfter(before=0.0, after=0.939))
     shown = words(changed)
     assert "retain the other classes 93.9 % 90.0 % -3.9 points" in shown
     assert "forget forgotten class 0.0 % 93.9 % +93.9 points" in shown
@@ -75,7 +75,7 @@ def test_score_comes_with_its_setting_spread_interval_and_floor(report: AuditRep
     shown = words(changed)
     assert "RS 0.875 0: nothing comes back; 1: all of it" in shown
     assert "± 0.004 over 2 seeds, 95 % interval 0.858 to 0.889" in shown
-    assert "canonical scale, source-free rule (last epoch)" in shown
+    assert "canonical scale, source-free rule (last epoch: no real data has a say)" in shown
     assert "floor 0.104 scored by a head that always answers the forgotten class" in shown
     assert "over 2 seeds" not in words(replace(changed, rs_std=None))
 
@@ -103,7 +103,7 @@ def test_missing_row_is_named(files: Files, capfd: Capture) -> None:
     arguments = ("audit", files.headless, "--forget", 3, "--missing-row", "--data", files.features)
     shown = " ".join(run(capfd, *arguments, "--n", 200, "--m", 20, "--epochs", 2).out.split())
     assert "(4 outputs, 8 features, no output for the forgotten class)" in shown
-    assert "source-free rule (last epoch), forget row restored" in shown
+    assert "source-free rule (last epoch: no real data has a say), forget row restored" in shown
 
 
 def test_every_reading_is_in_the_table_and_that_of_the_verdict_is_marked(report: AuditReport) -> None:
@@ -117,25 +117,25 @@ def test_every_reading_is_in_the_table_and_that_of_the_verdict_is_marked(report:
 
 
 def test_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditReport) -> None:
-    results = [dict(row, verdict=report.verdict) for row in report.results]
-    agreed = words(replace(report, results=results))
-    row = next(row for row in results if (row["variant"], row["rule"]) == ("reset-row", "source-free"))
-    row |= {"verdict": "recovered", "rs": 0.55, "delta_rs": 0.5}
+    results = [replace(score, verdict=report.verdict) for score in report.results]
+    agreed = words(replace(report, results=tuple(results)))
+    at = next(i for i, score in enumerate(results) if (score.variant, score.rule) == ("reset-row", "source-free"))
+    results[at] = replace(results[at], verdict="recovered", rs=0.55, delta_rs=0.5)
     sentence = "Other readings of the same audit: - with a fresh forget row: recovered (RS 0.550, ΔRS +0.500)"
     assert report.verdict != "recovered"
     assert sentence not in agreed
-    assert sentence in words(replace(report, results=results))
+    assert sentence in words(replace(report, results=tuple(results)))
     after_reset = words(replace(report, verdict="recovered-after-reset"))
     assert f"- as released, the numbers below: {report.verdict} (RS " in after_reset
 
 
 def test_sweep_is_summed_up(report: AuditReport) -> None:
     assert report.sweep is not None
-    shown = words(replace(report, sweep=report.sweep | {"area": 0.3123, "rs_at_reference": 0.8471, "level": 0.05}))
-    assert f"Scale κ RS reference RS ΔRS retain forget {SWEEP[0]:.2f}" in shown
+    shown = words(replace(report, sweep=replace(report.sweep, area=0.3123, rs_at_reference=0.8471, level=0.05)))
+    assert f"Scale κ RS reference RS ΔRS retain forget {SWEEP[0].kappa:.2f}" in shown
     assert "curve: +0.312 (0: relearns like the reference" in shown
     assert "Highest RS while the reference stays at or below 0.05: 0.847." in shown
-    alone = words(replace(report, sweep=report.sweep | {"area": None, "best_rs": 0.5}))
+    alone = words(replace(report, sweep=replace(report.sweep, area=None, best_rs=0.5)))
     assert "Highest RS 0.500. Without a reference a curve says little." in alone
 
 
@@ -156,14 +156,14 @@ def test_summary_ends_with_the_time_and_the_files(report: AuditReport) -> None:
 
 @pytest.mark.parametrize("width", [80, 120])
 def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut_off(report: AuditReport, width: int) -> None:
-    long = replace(report, model=report.model | {"source": "a model with a very long name " * 5}, seconds=1e5)
+    long = replace(report, model=replace(report.model, source="a model with a very long name " * 5), seconds=1e5)
     shown = text(long, Path("a/rather/long/path" * 9), width=width)
     assert max(map(len, shown.splitlines())) <= width
     assert "…" not in shown
 
 
 def test_text_from_files_cannot_reach_the_terminal_as_codes_or_markup(report: AuditReport) -> None:
-    names = ["ant", "cat", "dog", "[red]o\x1b[2Jx[/red]", "pig"]
-    shown = text(replace(report, class_names=names, model=report.model | {"source": "x\x1b]0;y\x07"}))
+    names = ("ant", "cat", "dog", "[red]o\x1b[2Jx[/red]", "pig")
+    shown = text(replace(report, class_names=names, model=replace(report.model, source="x\x1b]0;y\x07")))
     assert "\x1b" not in shown
     assert "3 ([red]o?[2Jx[/red])" in shown

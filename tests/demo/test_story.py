@@ -104,7 +104,7 @@ def test_every_release_is_audited_as_a_file_against_the_reference(small: list[di
         "model": "one",
         "story": "one of (7,)",
         "verdict": result.audited[0].report.verdict,
-        **{name: result.audited[0].report.results[0][name] for name in COLUMNS},
+        **{name: result.audited[0].report.results[0].__getattribute__(name) for name in COLUMNS},
     }
     assert result.rows[0]["verdict"] == "reference"
     assert row["verdict"] in VERDICTS

@@ -10,7 +10,7 @@ import torch
 
 from builders.diagnostics import Labelled, scene
 from sfra.attack.probes import sample_probes
-from sfra.attack.scale import place
+from sfra.attack.scale import Canonical, place
 from sfra.core.errors import InputError
 from sfra.diagnostics import alignment
 from sfra.diagnostics.alignment import over_seeds
@@ -50,7 +50,7 @@ def test_the_same_classifier_at_another_scale_has_the_same_alignment_at_the_cano
     toy = scene(probes=1, samples=200)
     results = []
     for factor in (1.0, 2.0):
-        placed = place(type(toy.head)(toy.head.weight / factor, toy.head.bias), [1], kappa=1.7)
+        placed = place(type(toy.head)(toy.head.weight / factor, toy.head.bias), [1], scale=Canonical(1.7))
         probes = sample_probes(placed.head, [1], n=200, m=20, seed=3, threads=1)
         results.append(alignment(probes, toy.features * factor, toy.labels, [1], gain=placed.gain)[0])
     assert results[0] == results[1]

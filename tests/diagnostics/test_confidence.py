@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from builders.diagnostics import scene
-from sfra.attack.scale import place
+from sfra.attack.scale import Canonical, place
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.diagnostics import confidence
@@ -49,7 +49,7 @@ def test_confidences_and_counts_are_those_of_a_loop_over_the_samples() -> None:
 def test_the_scale_of_the_head_does_not_matter() -> None:
     toy = scene(SEED, samples=200)
     native = confidence(toy.head, toy.features, toy.labels, toy.forget)
-    placed = place(toy.head, toy.forget, kappa=1.7)
+    placed = place(toy.head, toy.forget, scale=Canonical(1.7))
     found = confidence(placed.head, toy.features, toy.labels, toy.forget, gain=placed.gain)
     assert found.gap == pytest.approx(native.gap, abs=1e-6)
     assert [one.assigned for one in found.classes] == [one.assigned for one in native.classes]

@@ -10,10 +10,11 @@ import torch
 
 from builders.audits import FORGET, SMALL, Toy, hidden, never_seen
 from sfra.attack.grid import Setting
-from sfra.auditing.audit import _gather
+from sfra.attack.scale import Canonical, Native
+from sfra.auditing import audit
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.evidence import Evidence
 from sfra.auditing.inputs import Subject
+from sfra.auditing.measure import Evidence
 from sfra.core.errors import InputError
 from sfra.diagnostics import alignment, confidence, diagnose, diagnose_parts, margin, tradeoff
 from sfra.release import load
@@ -22,9 +23,15 @@ from sfra.release import load
 def gather(toy: Toy, *forget: int, data: bool = True, **settings: Any) -> Evidence:
     """Do what an audit does before it scores."""
     missing = settings.pop("missing", False)
-    subject = Subject(release=load(toy.head), missing=missing, test=toy.data if data else None, validation=None)
+    subject = Subject(
+        release=load(toy.head),
+        forget=forget or (FORGET,),
+        missing=missing,
+        test=toy.data if data else None,
+        validation=None,
+    )
     config = AuditConfig(**{**SMALL, "epochs": 10, **settings})
-    return _gather(subject, forget or (FORGET,), config, lambda stage, done, total: None)
+    return audit.gather(subject, config, lambda stage, done, total: None)
 
 
 def test_the_parts_are_those_of_the_single_diagnostics_at_the_scale_of_the_verdict() -> None:
@@ -47,11 +54,11 @@ def test_the_parts_are_those_of_the_single_diagnostics_at_the_scale_of_the_verdi
 
 def test_another_scale_can_be_asked_for() -> None:
     evidence = gather(hidden())
-    native = diagnose(evidence, [FORGET], setting=Setting(kappa=None, variant="released"), bootstrap=2)
+    native = diagnose(evidence, [FORGET], setting=Setting(scale=Native(), variant="released"), bootstrap=2)
     assert (native.scale, native.gain) == ("native", 1.0)
     assert diagnose(evidence, [FORGET], bootstrap=2).scale == "canonical"
     with pytest.raises(InputError, match="the audit has no such setting"):
-        diagnose(evidence, [FORGET], setting=Setting(kappa=9.0, variant="released"))
+        diagnose(evidence, [FORGET], setting=Setting(scale=Canonical(9.0), variant="released"))
 
 
 def test_the_result_is_plain_json_of_a_bounded_size() -> None:

@@ -9,17 +9,17 @@ import pytest
 
 from builders.audits import FORGET, hidden
 from sfra.attack.probes import proposals, sample_probes
-from sfra.attack.scale import place
+from sfra.attack.scale import Canonical, place
 from sfra.core.errors import InputError
 from sfra.diagnostics import compare_support, describe_support
 
 
 def test_every_proposal_is_described_as_its_probes_are() -> None:
     head = hidden().head
-    rows = compare_support(head, [FORGET], n=400, m=20, threads=1, kappa=1.7, seed=3)
+    rows = compare_support(head, [FORGET], n=400, m=20, threads=1, scale=Canonical(1.7), seed=3)
     assert [row.proposal for row in rows] == list(proposals.names())
     for row in rows:
-        placed = place(head, [FORGET], kappa=1.7).head
+        placed = place(head, [FORGET], scale=Canonical(1.7)).head
         probes = sample_probes(placed, [FORGET], n=400, m=20, threads=1, seed=3, proposal=row.proposal)
         s = probes.samples.numpy()
         assert row.negative_coordinates == pytest.approx(np.mean(s < 0))

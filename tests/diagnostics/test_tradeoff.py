@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from statistics import fmean, stdev
 
+import msgspec
 import pytest
 import torch
 from hypothesis import given, settings
@@ -76,9 +77,9 @@ def test_a_trace_and_its_stored_form_give_the_same() -> None:
 
 def test_the_trajectory_of_an_audit_can_be_read() -> None:
     report = compare(hidden(), epochs=5, reset_row=False)
-    entry = next(one for one in report.trajectory if one["scale"] == "canonical")
-    found = tradeoff([StoredCurves.from_json(entry)], epsilons=[1.0])
-    assert found.budgets[0].rs == pytest.approx(max(entry["rs"]), abs=1e-5)
+    entry = next(one for one in report.traces if one.scale == "canonical")
+    found = tradeoff([StoredCurves.from_json(msgspec.to_builtins(entry))], epsilons=[1.0])
+    assert found.budgets[0].rs == pytest.approx(max(entry.rs or ()), abs=1e-5)
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
 
 

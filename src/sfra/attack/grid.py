@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.relearn import relearn_many
-from sfra.attack.scale import KAPPA, SWEEP, Placed, place
-from sfra.attack.settings import AttackSettings, scale_name
+from sfra.attack.scale import Canonical, Native, Placed, Scale, place
+from sfra.attack.settings import AttackSettings
 from sfra.core.head import Head
-
-Progress = Callable[[str, int, int], None]
-"""Told what is going on, how many parts of it are done, and of how many."""
+from sfra.core.types import Progress
 
 GROUP_BYTES = 2**30
 """Memory for the probes of heads that are relearned side by side."""
@@ -23,14 +21,8 @@ GROUP_BYTES = 2**30
 class Setting:
     """One way to look at a release: a scale and what becomes of the forget row."""
 
-    kappa: float | None
-    """Median retain-row norm; None for the native scale."""
+    scale: Scale
     variant: str
-
-    @property
-    def scale(self) -> str:
-        """Name of the scale."""
-        return "native" if self.kappa is None else scale_name(self.kappa)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,10 +48,11 @@ def settings_of(config: AttackSettings, *, missing: bool, fresh: bool = False) -
         fresh: It is the reference of a model that has none: its rows start anew everywhere, as the model's do.
     """
     variant, other = ("reset-row", "released") if fresh else ("released", "reset-row")
-    kappas = dict.fromkeys([config.kappa, KAPPA, None, *(SWEEP if config.scale == "sweep" else ())])
-    settings = [Setting(kappa=kappa, variant="restored-row" if missing else variant) for kappa in kappas]
+    chosen = config.scales
+    scales = dict.fromkeys([chosen.verdict, Canonical(), Native(), *chosen.further])
+    settings = [Setting(scale=scale, variant="restored-row" if missing else variant) for scale in scales]
     if not missing and (config.reset_row or fresh):
-        settings.append(Setting(kappa=config.kappa, variant=other))
+        settings.append(Setting(scale=chosen.verdict, variant=other))
     return settings
 
 
@@ -76,7 +69,7 @@ def relearn_release(
     runs: list[Run] = []
     group: list[tuple[Setting, int, Placed, Probes]] = []
     for setting, seed in jobs:
-        placed = place(head, forget, kappa=setting.kappa, variant=setting.variant, seed=seed)
+        placed = place(head, forget, scale=setting.scale, variant=setting.variant, seed=seed)
         group.append((setting, seed, placed, _probes(placed.head, forget, config, seed)))
         size = len(group) * group[-1][3].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):

@@ -1,19 +1,16 @@
 """The scale of an audit: the same classifier, seen by the proposal at a chosen size.
 
-Features times ``s`` and weight over ``s`` is the same classifier, but the proposal ``N(0, I)`` meets another head. The
-*canonical* scale takes that freedom away: centre the rows on the mean of the retain rows (softmax ignores a common
-row) and the biases likewise, then rescale so that the median norm of the retain rows is ``κ``. Neither centre nor
-median looks at the forget row, so a row that exploded, vanished or is missing does not set the scale.
+Features times ``s`` and weight over ``s`` is the same classifier, but the proposal ``N(0, I)`` meets another head. A
+scale chooses one form of the head: a class with ``place(head, retain) -> Placed``. ``SCALES`` lists them.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-
-from jaxtyping import Float
-from torch import Tensor
+from typing import ClassVar, Protocol, runtime_checkable
 
 from sfra.core.errors import InputError
 from sfra.core.head import Head
@@ -22,23 +19,16 @@ from sfra.core.types import Features
 KAPPA = 1.7
 """Median norm of the centred retain rows at canonical scale; ``docs/scale.md`` shows the curve behind the choice."""
 
-SWEEP = tuple(KAPPA * 2.0 ** (step / 4) for step in range(-4, 5))
-"""Scales of a sweep: a geometric grid from half to twice the canonical one."""
-
 VARIANTS = ("released", "reset-row", "restored-row")
 """The forget row as released; re-initialised; or initialised because the release has none."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Placed:
-    """A head at some scale: ``W' = gain (W - centre)``, to be used with features divided by ``gain``.
-
-    The bias loses the median of the retain biases: a constant on every bias is the same classifier as well, but would
-    start a fresh row far below or above the others.
-    """
+    """A head at some scale: ``W' = gain (W - centre)``, to be used with features divided by ``gain``."""
 
     head: Head
-    gain: float
+    gain: float = 1.0
 
     def features(self, features: Features) -> Features:
         """Return released features in the coordinates of this head."""
@@ -49,51 +39,137 @@ class Placed:
         return Head(head.weight / self.gain, head.bias)
 
 
-def place(
-    head: Head, forget: Sequence[int], *, kappa: float | None, variant: str = "released", seed: int = 0
-) -> Placed:
+@runtime_checkable
+class Scale(Protocol):
+    """One form of a head; equal scales compare equal."""
+
+    @property
+    def name(self) -> str:
+        """Its name in results, such as ``canonical``."""
+
+    @property
+    def kappa(self) -> float | None:
+        """Median norm of the centred retain rows, where the scale fixes it."""
+
+    def place(self, head: Head, retain: Sequence[int]) -> Placed:
+        """Bring a head to this scale; only its retain rows have a say."""
+
+
+@dataclass(frozen=True)
+class Native:
+    """The head as released: the paper's reading."""
+
+    name: ClassVar[str] = "native"
+    kappa: ClassVar[None] = None
+
+    def place(self, head: Head, retain: Sequence[int]) -> Placed:
+        """Leave the head as it is."""
+        return Placed(head=head)
+
+
+@dataclass(frozen=True)
+class Canonical:
+    """Centred rows of a fixed size.
+
+    Centre the rows on the mean of the retain rows (softmax ignores a common row) and the biases on their median, then
+    rescale so that the median norm of the retain rows is ``kappa``. The forget row has no say, so a row that exploded,
+    vanished or is missing does not set the scale.
+    """
+
+    kappa: float = KAPPA
+
+    @property
+    def name(self) -> str:
+        """``canonical``, or the number."""
+        return "canonical" if self.kappa == KAPPA else f"kappa={self.kappa:.4g}"
+
+    def place(self, head: Head, retain: Sequence[int]) -> Placed:
+        """Centre and rescale the head."""
+        rows = head.weight[list(retain)].double()
+        centre = rows.mean(0)
+        size = float((rows - centre).norm(dim=1).quantile(0.5))
+        if size == 0.0:
+            raise InputError(
+                "the head has no scale: its retain rows do not differ",
+                expected="retain rows of which more than half lie away from their mean",
+                got=f"{len({tuple(row) for row in rows.tolist()})} different rows among {len(rows)}",
+                do="check how the model was saved: such a head cannot tell its classes apart",
+            )
+        gain, bias = self.kappa / size, head.bias.double()
+        weight = (head.weight.double() - centre) * gain
+        return Placed(head=Head(weight, bias - bias[list(retain)].quantile(0.5)), gain=gain)
+
+
+SWEEP = tuple(Canonical(KAPPA * 2.0 ** (step / 4)) for step in range(-4, 5))
+"""Scales of a sweep: a geometric grid from half to twice the canonical one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScaleChoice:
+    """What ``--scale NAME`` asks for."""
+
+    sentence: str
+    verdict: Scale
+    """The scale that the verdict rests on."""
+    further: tuple[Scale, ...] = ()
+    """Scales that are audited as well."""
+
+
+SCALES: dict[str, ScaleChoice] = {
+    "canonical": ScaleChoice(sentence=f"centred rows with median norm {KAPPA}: the default", verdict=Canonical()),
+    "native": ScaleChoice(sentence="the head as released: the paper's reading", verdict=Native()),
+    "sweep": ScaleChoice(
+        sentence="canonical for the verdict, and a curve from half to twice that size",
+        verdict=Canonical(),
+        further=SWEEP,
+    ),
+}
+"""Scales by name. An audit always covers ``canonical`` and ``native``, whatever the verdict rests on."""
+
+
+def choose_scale(given: str | float) -> ScaleChoice:
+    """Return what a name or a number (κ) asks for.
+
+    >>> choose_scale("2.5").verdict.name
+    'kappa=2.5'
+    """
+    if given in SCALES:
+        return SCALES[str(given)]
+    try:
+        kappa = float(given)
+    except ValueError:
+        kappa = 0.0
+    if not 0.0 < kappa < math.inf:
+        raise InputError(
+            "unknown scale",
+            expected=f"{', '.join(SCALES)} or a positive number (the median retain-row norm κ)",
+            got=given,
+        )
+    return ScaleChoice(sentence=f"centred rows with median norm {kappa:g}", verdict=Canonical(kappa))
+
+
+def place(head: Head, forget: Sequence[int], *, scale: Scale, variant: str = "released", seed: int = 0) -> Placed:
     """Bring a head to a scale, with its forget rows as released, reset or restored.
 
     Args:
         head: The released head; for ``restored-row`` without the forget rows.
         forget: The forget classes.
-        kappa: Median norm of the centred retain rows; None leaves the head as released (native scale).
-        variant: One of ``VARIANTS``. Fresh rows are drawn at the new scale, so that they too are independent of the
-            scale of the release.
+        scale: The scale.
+        variant: One of ``VARIANTS``. Fresh rows are drawn at the new scale, so they do not depend on the release's.
         seed: Seed of fresh rows.
 
     >>> head = Head(weight=[[3.0, 0.0], [-3.0, 0.0], [0.0, 9.0]])
-    >>> place(head, [2], kappa=2.0).head.weight.tolist()
+    >>> place(head, [2], scale=Canonical(2.0)).head.weight.tolist()
     [[2.0, 0.0], [-2.0, 0.0], [0.0, 6.0]]
     """
     if variant not in VARIANTS:
-        raise InputError("there is no such variant", expected=" or ".join(VARIANTS), got=variant)
-    gain = 1.0
-    if kappa is not None:
-        kept = [] if variant == "restored-row" else list(forget)
-        retain = [k for k in range(head.classes) if k not in set(kept)]
-        centre, gain = _centre_and_gain(head, retain, kappa)
-        bias = head.bias.double()
-        head = Head((head.weight.double() - centre) * gain, bias - bias[retain].quantile(0.5))
-    if variant == "reset-row":
-        head = head.reset_rows(forget, seed=seed)
-    elif variant == "restored-row":
-        head = head.restore_rows(forget, seed=seed)
-    return Placed(head=head, gain=gain)
-
-
-def _centre_and_gain(head: Head, retain: Sequence[int], kappa: float) -> tuple[Float[Tensor, " d"], float]:
-    rows = head.weight[list(retain)].double()
-    centre = rows.mean(0)
-    size = float((rows - centre).norm(dim=1).quantile(0.5))
-    if size == 0.0:
-        raise InputError(
-            "the head has no scale: its retain rows do not differ",
-            expected="retain rows of which more than half lie away from their mean",
-            got=f"{len({tuple(row) for row in rows.tolist()})} different rows among {len(rows)}",
-            do="check how the model was saved: such a head cannot tell its classes apart",
-        )
-    return centre, kappa / size
+        raise InputError("unknown variant", expected=" or ".join(VARIANTS), got=variant)
+    there = set() if variant == "restored-row" else set(forget)
+    placed = scale.place(head, [k for k in range(head.classes) if k not in there])
+    if variant == "released":
+        return placed
+    fresh = placed.head.reset_rows if variant == "reset-row" else placed.head.restore_rows
+    return Placed(head=fresh(forget, seed=seed), gain=placed.gain)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,38 +1,33 @@
 """The audit: from a released classifier to a verdict.
 
-The story is five calls: a release is split into encoder and head, probes are sampled from the head, the head is
-relearned on them, what came back is measured on real data, and the measurements are scored against a reference.
+Config, inputs (release, data, reference), attack (place, probes, relearn), measure, score, findings, verdict, result.
 """
 
 from __future__ import annotations
 
 import time
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from typing import Any
 
-from sfra.attack.grid import Progress, Run, relearn_release, settings_of
+from sfra.attack.grid import relearn_release, settings_of
 from sfra.auditing.config import AuditConfig, chosen_config
-from sfra.auditing.evidence import Control, Evidence
-from sfra.auditing.inputs import (
-    Subject,
-    check_distinct,
-    check_needs,
-    lacks_rows,
-    load_parts,
-    open_subject,
-    reference_parts,
-    refuse_same,
-    resolve_forget,
-    shared_arch,
-)
-from sfra.auditing.measure import Measured, measure, split_features
+from sfra.auditing.findings import Facts, raise_findings
+from sfra.auditing.inputs import Inputs, Subject, open_inputs
+from sfra.auditing.measure import Evidence, measure
 from sfra.auditing.naming import Forget
-from sfra.auditing.reference import control_from, is_audit, read_audit
-from sfra.auditing.result import AuditReport
-from sfra.auditing.score import score
+from sfra.auditing.record import data_facts, forget_confusion, probe_facts, release_facts, run_traces, versions
+from sfra.auditing.reference import Reference, check_earlier, earlier_reference
+from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, Finding, Score
+from sfra.auditing.rules import VERDICT_RULE
+from sfra.auditing.score import compare, rs_at, scores, summarise_sweep
+from sfra.auditing.verdict import VERDICTS, overall_verdict
+from sfra.core.metrics import is_relearned
+from sfra.core.types import Progress
 from sfra.data import Data
-from sfra.release import Release, load
-from sfra.release.base import usable_device
+
+Diagnose = Callable[..., Any]
+"""``sfra.diagnose``, which stands above the audit and is handed to it."""
 
 
 def audit(
@@ -47,7 +42,7 @@ def audit(
     reference_arch: str | None = None,
     missing_row: bool = False,
     cache: bool = True,
-    diagnostics: bool = False,
+    diagnostics: Diagnose | None = None,
     progress: Progress | None = None,
     config: AuditConfig | None = None,
     **settings: Any,
@@ -69,7 +64,7 @@ def audit(
         reference_arch: Architecture of ``reference``; that of the model when left out.
         missing_row: The head has no output for the forget classes: restore it with fresh rows.
         cache: Keep extracted features for the next time.
-        diagnostics: Also say how the result came about (:mod:`sfra.diagnostics`), at the verdict's setting.
+        diagnostics: Pass ``sfra.diagnose`` to be told as well how the result came about, at the verdict's setting.
         progress: Called with what is going on, how many parts are done and of how many.
         config: All settings at once; or give them one by one as keyword arguments.
         **settings: Fields of :class:`sfra.AuditConfig`.
@@ -82,68 +77,127 @@ def audit(
     """
     began = time.perf_counter()
     config = chosen_config(config, settings)
-    check_needs(data=data, validation=validation, reference=reference, reference_data=reference_data)
-    usable_device(config.device)
-    tell = progress or (lambda stage, done, total: None)
-
-    test, held = load_parts(data, validation)
-    release = load(model, arch=arch, device=config.device)
-    twin = _open_reference(reference, reference_arch or shared_arch(arch, reference), config)
-    parts = reference_parts(test, held, reference_data) if isinstance(twin, Release) else (None, None)
-    measured_on = {"data": test, "validation data": held, "reference data": parts[0]}
-    classes = resolve_forget(forget, release, twin, measured_on, missing=missing_row)
-    check_distinct(release, twin)
-    subject = open_subject(release, classes, test, held, missing=missing_row, cache=cache, progress=tell)
-    subject.check(classes, config)
-    control: Control | None = None
-    other: Subject | None = None
-    if isinstance(twin, Release):
-        lost = lacks_rows(twin, classes, subject.classes(classes))
-        other = open_subject(twin, classes, *parts, missing=lost, cache=cache, progress=tell)
-        other.check_against(subject, classes)
-        other.check(classes, config)
-    elif twin is not None:
-        control = control_from(twin, subject, forget=classes, config=config)
-
-    evidence = _gather(subject, classes, config, tell)
-    if control is not None:
-        _check_other(evidence, control)
-    if other is not None:
-        control = Control.gathered(_gather(other, classes, config, tell, fresh=subject.missing))
-    found = _diagnose(evidence, classes, config, tell) if diagnostics else None
-    report = score(evidence, control, classes, config, seconds=time.perf_counter() - began)
-    return replace(report, diagnostics=found)
+    progress = progress or (lambda stage, done, total: None)
+    inputs = open_inputs(
+        model,
+        forget,
+        config,
+        progress,
+        data=data,
+        reference=reference,
+        reference_data=reference_data,
+        validation=validation,
+        arch=arch,
+        reference_arch=reference_arch,
+        missing_row=missing_row,
+        cache=cache,
+    )
+    if isinstance(inputs.reference, AuditResult):
+        check_earlier(inputs.reference, inputs.model, config)
+    evidence = gather(inputs.model, config, progress)
+    compared = _reference(inputs, evidence, config, progress)
+    found = compare(scores(evidence.measured or ()), compared.scores if compared else ())
+    facts = Facts(
+        evidence=evidence,
+        scores=found,
+        reference_scores=compared.scores if compared else (),
+        config=config,
+    )
+    raised = raise_findings(facts)
+    diagnosed = _diagnose(diagnostics, evidence, config, progress)
+    return _report(inputs, evidence, compared, found, raised, diagnosed, config, seconds=time.perf_counter() - began)
 
 
-def _open_reference(reference: object | None, arch: str | None, config: AuditConfig) -> Release | dict[str, Any] | None:
-    """Load a reference, or read an earlier audit of it; a wrong path shows before features are extracted."""
-    if is_audit(reference):
-        return read_audit(reference)
-    return None if reference is None else load(reference, arch=arch, device=config.device)
-
-
-def _check_other(evidence: Evidence, control: Control) -> None:
-    """Refuse an earlier audit of the very same head on the very same features, which only the curves show."""
-    same = control.facts.get("fingerprint") == evidence.subject.release.fingerprint
-    if same and control.curves == evidence.curves("reference"):
-        refuse_same()
-
-
-def _diagnose(evidence: Evidence, forget: tuple[int, ...], config: AuditConfig, tell: Progress) -> dict[str, Any]:
-    from sfra.diagnostics import diagnose
-
-    tell("diagnosing", 0, 1)
-    return diagnose(evidence, forget, proposal=config.proposal, epsilons=config.budgets).to_dict()
-
-
-def _gather(
-    subject: Subject, forget: tuple[int, ...], config: AuditConfig, tell: Progress, *, fresh: bool = False
-) -> Evidence:
+def gather(subject: Subject, config: AuditConfig, progress: Progress, *, fresh: bool = False) -> Evidence:
     """Relearn a subject in every setting, without data, then measure what came back, where there is data."""
     settings = settings_of(config, missing=subject.missing, fresh=fresh)
-    runs: list[Run] = relearn_release(subject.release.head, forget, settings, config, progress=tell)
-    measured: list[Measured] | None = None
-    if subject.test is not None:
-        split = split_features(subject.test, subject.validation, forget)
-        measured = measure(runs, split, forget, device=config.device)
+    runs = relearn_release(subject.release.head, subject.forget, settings, config, progress=progress)
+    measured = None
+    if subject.split is not None:
+        measured = measure(runs, subject.split, subject.forget, device=config.device)
     return Evidence(subject=subject, runs=runs, measured=measured)
+
+
+def _reference(inputs: Inputs, evidence: Evidence, config: AuditConfig, progress: Progress) -> Reference | None:
+    """Relearn the reference as the model was, or take an earlier audit of it."""
+    if inputs.reference is None:
+        return None
+    if isinstance(inputs.reference, AuditResult):
+        return earlier_reference(inputs.reference, evidence)
+    return Reference.gathered(gather(inputs.reference, config, progress, fresh=inputs.model.missing))
+
+
+def _diagnose(
+    diagnostics: Diagnose | None, evidence: Evidence, config: AuditConfig, progress: Progress
+) -> dict[str, Any] | None:
+    if diagnostics is None:
+        return None
+    progress("diagnosing", 0, 1)
+    found: dict[str, Any] = diagnostics(
+        evidence, evidence.subject.forget, proposal=config.proposal, epsilons=config.budgets
+    ).to_dict()
+    return found
+
+
+def _report(
+    inputs: Inputs,
+    evidence: Evidence,
+    reference: Reference | None,
+    found: Sequence[Score],
+    raised: tuple[Finding, ...],
+    diagnosed: dict[str, Any] | None,
+    config: AuditConfig,
+    *,
+    seconds: float,
+) -> AuditReport:
+    """Put the report together; the verdict rests on the first setting under the source-free rule."""
+    first, score = evidence.runs[0], found[0] if found else None
+    reset = next((one for one in found if (one.variant, one.rule) == ("reset-row", VERDICT_RULE)), None)
+    odd = any(one.code == "forget-row-outlier" for one in raised)
+    concluded = overall_verdict(score, reset, row_is_odd=odd)
+    return AuditReport(
+        verdict=concluded,
+        statement=VERDICTS[concluded],
+        rs=score.rs if score else None,
+        rs_std=score.rs_std if score else None,
+        rs_interval=score.rs_interval if score else None,
+        delta_rs=score.delta_rs if score else None,
+        delta_rs_interval=score.delta_rs_interval if score else None,
+        reference_rs=score.reference_rs if score else None,
+        floor=score.floor if score else None,
+        scale=first.setting.scale.name,
+        rule=VERDICT_RULE,
+        variant=first.setting.variant,
+        retain=BeforeAfter() if score is None else BeforeAfter(before=score.retain_before, after=score.retain_after),
+        forget=BeforeAfter() if score is None else BeforeAfter(before=score.forget_before, after=score.forget_after),
+        rs_at=rs_at(evidence.measured, first.setting, config.budgets) if evidence.measured else {},
+        relearned=None if score is None else _relearned(score, config),
+        findings=raised,
+        results=tuple(found),
+        sweep=summarise_sweep(found) if config.scale == "sweep" and found else None,
+        traces=run_traces(evidence, "model") + (reference.traces if reference else ()),
+        confusion=forget_confusion(evidence),
+        probes=probe_facts(evidence),
+        model=release_facts(inputs.model),
+        reference=reference.facts if reference else None,
+        data=data_facts(inputs.model),
+        forget_classes=inputs.forget,
+        class_names=inputs.class_names,
+        settings=config.resolved(inputs.model.classes, len(inputs.forget)).to_dict(),
+        versions=versions(),
+        seconds=seconds,
+        created=datetime.now(UTC).isoformat(timespec="seconds"),
+        diagnostics=diagnosed,
+        relearned_head=first.placed.released(first.path.last),
+    )
+
+
+def _relearned(score: Score, config: AuditConfig) -> bool:
+    return is_relearned(
+        score.retain_before,
+        score.retain_after,
+        score.forget_before,
+        score.forget_after,
+        epsilon_r=config.epsilon_r,
+        delta_f=config.delta_f,
+    )

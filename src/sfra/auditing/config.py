@@ -35,7 +35,10 @@ class AuditConfig(AttackSettings):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
-        return asdict(self) | {"kappa": KAPPA, "sweep": list(SWEEP) if self.scale == "sweep" else None}
+        return asdict(self) | {
+            "kappa": KAPPA,
+            "sweep": [scale.kappa for scale in SWEEP] if self.scale == "sweep" else None,
+        }
 
 
 def chosen_config(config: object, settings: Mapping[str, Any]) -> AuditConfig:

@@ -1,18 +1,19 @@
-"""What an audit is about: a head, the classes it forgot, and features to measure on."""
+"""What an audit is given: a release, the classes it forgot, data to measure on and a reference; checked once, here."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Literal, NoReturn
 
 import torch
+from torch.utils.data import DataLoader, Dataset
 
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import NUMBERING, check_evaluation, confusion
-from sfra.auditing.given import refuse_unusable
 from sfra.auditing.naming import (
     Forget,
     Names,
@@ -23,9 +24,12 @@ from sfra.auditing.naming import (
     placed_names,
     refuse_rows_missing,
 )
+from sfra.auditing.result import AuditReport, AuditResult, read_result
 from sfra.core.errors import InputError
+from sfra.core.types import Progress
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
-from sfra.release import Release
+from sfra.release import Release, load
+from sfra.release.base import usable_device
 from sfra.release.state_dict import StateDictLoader
 
 Labelled = FeatureSet | ImageSet | None
@@ -36,40 +40,58 @@ NEEDS = {"reference": "data", "reference_data": "reference", "validation": "data
 
 
 @dataclass(frozen=True, kw_only=True)
+class Split:
+    """Features to measure on, in two disjoint parts: ``validation`` may select an epoch, ``report`` reports it."""
+
+    report: FeatureSet
+    validation: FeatureSet | None
+    """Where rules that validate look; None when there is nothing to hold out."""
+    own_validation: bool
+    """``validation`` is a split of its own rather than one half of the evaluation data."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Subject:
     """A release with the features it is measured on; ``None`` where nothing can be measured."""
 
     release: Release
+    forget: tuple[int, ...]
     missing: bool
     """The forget rows are not in the head."""
     test: FeatureSet | None
     validation: FeatureSet | None
-    kind: str | None = None
-    """What it is measured on was given as ``features`` or as ``images``."""
+    kind: Literal["features", "images"] | None = None
+    """What it is measured on was given as features or as images."""
 
-    def classes(self, forget: Sequence[int]) -> int:
-        """Return the number of classes, counting rows that are missing."""
-        return self.release.head.classes + (len(forget) if self.missing else 0)
-
-    def check(self, forget: Sequence[int], config: AuditConfig) -> None:
-        """Refuse, before any work is done, forget classes, settings or data that do not fit the release."""
-        classes = self.classes(forget)
-        config.probe_settings(classes, len(forget)).check(classes, forget)
-        for part in (self.test, self.validation):
-            if part is not None:
-                do = self._advice(part, forget)
-                check_evaluation(part.features, part.labels, forget, classes=classes, width=self.width, do=do)
-        if self.missing and self._reads_better_whole(forget):
-            refuse_rows_missing(self.release.head.classes, forget, self.release.head.classes)
+    @property
+    def classes(self) -> int:
+        """Number of classes, counting rows that are missing."""
+        return self.release.head.classes + (len(self.forget) if self.missing else 0)
 
     @property
     def width(self) -> int:
         """Width of the head's input."""
         return self.release.head.width
 
-    def check_against(self, model: Subject, forget: Sequence[int]) -> None:
+    @cached_property
+    def split(self) -> Split | None:
+        """What is measured on, and what rules that validate select on."""
+        return None if self.test is None else split_features(self.test, self.validation, self.forget)
+
+    def check(self, config: AuditConfig) -> None:
+        """Refuse, before any work is done, forget classes, settings or data that do not fit the release."""
+        classes, forget = self.classes, self.forget
+        config.probe_settings(classes, len(forget)).check(classes, forget)
+        for part in (self.test, self.validation):
+            if part is not None:
+                do = self._advice(part)
+                check_evaluation(part.features, part.labels, forget, classes=classes, width=self.width, do=do)
+        if self.missing and self._reads_better_whole():
+            refuse_rows_missing(self.release.head.classes, forget, self.release.head.classes)
+
+    def check_against(self, model: Subject) -> None:
         """Refuse a reference that has other classes than the model, or that is the model itself."""
-        mine, theirs = self.classes(forget), model.classes(forget)
+        mine, theirs, forget = self.classes, model.classes, self.forget
         if mine != theirs:
             raise InputError(
                 "model and reference do not have the same classes",
@@ -82,14 +104,14 @@ class Subject:
         if measured_alike and self.release.head.fingerprint == model.release.head.fingerprint:
             refuse_same()
 
-    def _advice(self, part: FeatureSet, forget: Sequence[int]) -> str:
+    def _advice(self, part: FeatureSet) -> str:
         """Say what to do about labels that have no output: they may be those of rows that are missing."""
         outputs = self.release.head.classes
-        if not outputs <= int(part.labels.max()) < outputs + len(forget):
+        if not outputs <= int(part.labels.max()) < outputs + len(self.forget):
             return NUMBERING
         return f"{NUMBERING}; or pass --missing-row, if the head lost the output of the forgotten class"
 
-    def _reads_better_whole(self, forget: Sequence[int]) -> bool:
+    def _reads_better_whole(self) -> bool:
         """Say whether the rows said to be missing are there.
 
         The highest label alone cannot tell: data may lack the last class. But if the labels are exactly the outputs
@@ -99,12 +121,92 @@ class Subject:
         if test is None or test.class_names is not None or set(test.labels.tolist()) != {*range(head.classes)}:
             return False
         counts = confusion(head, test.features, test.labels)
-        kept = [label for label in range(self.classes(forget)) if label not in forget]
+        kept = [label for label in range(self.classes) if label not in self.forget]
         apart = sum(int(counts[label, output]) for output, label in enumerate(kept) if label < len(counts))
         return int(counts.diagonal()[[label for label in kept if label < len(counts)]].sum()) > apart
 
 
-def known_names(release: Release, test: Labelled, *, missing: bool) -> tuple[str, ...] | None:
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Everything that an audit was given, opened and checked."""
+
+    model: Subject
+    reference: Subject | AuditResult | None
+    """A model, or an earlier audit of it."""
+    class_names: tuple[str, ...] | None
+
+    @property
+    def forget(self) -> tuple[int, ...]:
+        """The forget classes."""
+        return self.model.forget
+
+
+def open_inputs(
+    model: object,
+    forget: Forget,
+    config: AuditConfig,
+    progress: Progress,
+    *,
+    data: Data | None,
+    reference: object | None,
+    reference_data: Data | None,
+    validation: Data | None,
+    arch: str | None,
+    reference_arch: str | None,
+    missing_row: bool,
+    cache: bool,
+) -> Inputs:
+    """Open what an audit was given, and refuse what does not fit together before any work is done."""
+    given = {"data": data, "reference": reference, "reference_data": reference_data, "validation": validation}
+    for name, other in NEEDS.items():
+        if given[name] is not None and given[other] is None:
+            option = name.replace("_", "-")
+            raise InputError(f"{name} (--{option}) needs {other}", got=f"no {other}", do=f"pass {other} as well")
+    usable_device(config.device)
+    test, held_out = load_parts(data, validation)
+    release = load(model, arch=arch, device=config.device)
+    opened = _open_reference(reference, reference_arch or shared_arch(arch, reference), config)
+    parts = reference_parts(test, held_out, reference_data) if isinstance(opened, Release) else (None, None)
+    measured_on = {"data": test, "validation data": held_out, "reference data": parts[0]}
+    classes = resolve_forget(forget, release, opened, measured_on, missing=missing_row)
+    check_distinct(release, opened)
+    subject = open_subject(release, classes, test, held_out, missing=missing_row, cache=cache, progress=progress)
+    subject.check(config)
+    beside: Subject | AuditResult | None = None
+    if isinstance(opened, Release):
+        lost = _lacks_rows(opened, classes, subject.classes)
+        beside = open_subject(opened, classes, *parts, missing=lost, cache=cache, progress=progress)
+        beside.check_against(subject)
+        beside.check(config)
+    elif opened is not None:
+        beside = opened
+    names = known_names(release, test, missing=missing_row)
+    return Inputs(model=subject, reference=beside, class_names=None if names is None else tuple(names))
+
+
+def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Split:
+    """Take the validation data that there are, or halve the evaluation data class by class (every second sample)."""
+    if validation is not None:
+        return Split(report=test, validation=validation, own_validation=True)
+    first = torch.zeros(len(test), dtype=torch.bool)
+    for label in test.labels.unique():  # type: ignore[no-untyped-call]
+        first[torch.nonzero(test.labels == label).flatten()[::2]] = True
+    if not all(_covers(test.labels[part], forget) for part in (first, ~first)):
+        return Split(report=test, validation=None, own_validation=False)
+    return Split(report=_part(test, ~first), validation=_part(test, first), own_validation=False)
+
+
+def refuse_same() -> NoReturn:
+    """Say that a model cannot be its own reference."""
+    raise InputError(
+        "model and reference are the same model",
+        expected="a reference that never saw the forget class",
+        got="equal weights",
+        do="pass a model that was trained without the class",
+    )
+
+
+def known_names(release: Release, test: Labelled, *, missing: bool) -> Sequence[str] | None:
     """Return the names of all classes, where known; a release without the forget rows has lost their names as well."""
     own = None if missing else release.class_names
     return own or (test.class_names if test is not None else None)
@@ -113,7 +215,7 @@ def known_names(release: Release, test: Labelled, *, missing: bool) -> tuple[str
 def resolve_forget(
     forget: Forget,
     release: Release,
-    reference: Release | Mapping[str, Any] | None,
+    reference: Release | AuditResult | None,
     data: Mapping[str, Labelled],
     *,
     missing: bool,
@@ -123,7 +225,7 @@ def resolve_forget(
     Args:
         forget: Classes by index or name.
         release: The model.
-        reference: Another, or the content of an earlier audit of it.
+        reference: Another, or an earlier audit of it.
         data: What both are measured on, each under its title.
         missing: The forget rows are not in the model's head.
     """
@@ -139,46 +241,35 @@ def resolve_forget(
     total = release.head.classes + (len(classes) if missing else 0)
     names: dict[str, Names] = {"model": placed_names(own, classes, missing=missing), **theirs}
     if isinstance(reference, Release):
-        lost = lacks_rows(reference, classes, total)
+        lost = _lacks_rows(reference, classes, total)
         names["reference"] = placed_names(reference.class_names, classes, missing=lost)
     elif reference is not None:
-        names["reference"] = _told_names(reference.get("class_names"))
+        names["reference"] = reference.class_names
     check_names(names, classes)
     return classes
 
 
-def _told_names(names: object) -> Names:
-    """Take the names out of a file for what they are, if they are names."""
-    return names if isinstance(names, list) and all(isinstance(name, str) for name in names) else None
-
-
-def _told_fingerprint(earlier: Mapping[str, Any]) -> object:
-    model = earlier.get("model")
-    return model.get("fingerprint") if isinstance(model, Mapping) else None
-
-
-def lacks_rows(reference: Release, forget: Sequence[int], classes: int) -> bool:
+def _lacks_rows(reference: Release, forget: Sequence[int], classes: int) -> bool:
     """Say whether a reference has no outputs for the forget classes."""
     return reference.head.classes + len(forget) == classes
 
 
-def check_distinct(release: Release, reference: Release | Mapping[str, Any] | None) -> None:
+def check_distinct(release: Release, reference: Release | AuditResult | None) -> None:
     """Refuse the model as its own reference, where the weights tell: a head alone says nothing about its features."""
     if release.encoder is None or reference is None:
         return
-    theirs = reference.fingerprint if isinstance(reference, Release) else _told_fingerprint(reference)
+    theirs = reference.fingerprint if isinstance(reference, Release) else reference.model.fingerprint
     if theirs == release.fingerprint:
         refuse_same()
 
 
-def refuse_same() -> NoReturn:
-    """Say that a model cannot be its own reference."""
-    raise InputError(
-        "model and reference are the same model",
-        expected="a reference that never saw the forget class",
-        got="equal weights",
-        do="pass a model that was trained without the class",
-    )
+def _open_reference(reference: object | None, arch: str | None, config: AuditConfig) -> Release | AuditResult | None:
+    """Load a reference, or read an earlier audit of it; a wrong path shows before features are extracted."""
+    if isinstance(reference, AuditReport):
+        return reference
+    if isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json":
+        return read_result(Path(reference))
+    return None if reference is None else load(reference, arch=arch, device=config.device)
 
 
 def shared_arch(arch: str | None, reference: object) -> str | None:
@@ -188,27 +279,25 @@ def shared_arch(arch: str | None, reference: object) -> str | None:
     return arch if Path(reference).suffix in StateDictLoader.suffixes else None
 
 
-def check_needs(**given: object) -> None:
-    """Refuse what means nothing without something else, such as a reference without data."""
-    for name, other in NEEDS.items():
-        if given[name] is not None and given[other] is None:
-            raise InputError(f"{name} is of no use without {other}", got=f"no {other}", do=f"pass {other} as well")
-
-
 def open_subject(
     release: Release,
-    forget: Sequence[int],
-    test: FeatureSet | ImageSet | None,
-    validation: FeatureSet | ImageSet | None,
+    forget: tuple[int, ...],
+    test: Labelled,
+    validation: Labelled,
     *,
     missing: bool,
     cache: bool,
-    progress: Callable[[str, int, int], None],
+    progress: Progress,
 ) -> Subject:
     """Pair a release with features, extracting them where images were given."""
-    test_features, held = (_features(release, part, cache, progress) for part in (test, validation))
-    kind = None if test is None else "features" if isinstance(test, FeatureSet) else "images"
-    return Subject(release=release, missing=missing, test=test_features, validation=held, kind=kind)
+    return Subject(
+        release=release,
+        forget=forget,
+        missing=missing,
+        test=_features(release, test, cache, progress),
+        validation=_features(release, validation, cache, progress),
+        kind=None if test is None else "features" if isinstance(test, FeatureSet) else "images",
+    )
 
 
 def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, Labelled]:
@@ -216,17 +305,17 @@ def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, La
     if data is None:
         return None, None
     for name, given in (("data", data), ("validation", validation)):
-        refuse_unusable(given, name)
+        _refuse_unusable(given, name)
     test = load_data(data)
     if validation is not None:
         return test, load_data(validation)
     return test, load_data(data, split="validation") if has_split(data, "validation") else None
 
 
-def reference_parts(test: Labelled, held: Labelled, reference_data: Data | None) -> tuple[Labelled, Labelled]:
+def reference_parts(test: Labelled, held_out: Labelled, reference_data: Data | None) -> tuple[Labelled, Labelled]:
     """Choose what the reference is measured on: the same images, or features of its own."""
     if reference_data is not None:
-        refuse_unusable(reference_data, "reference_data")
+        _refuse_unusable(reference_data, "reference_data")
         return load_data(reference_data), None
     if isinstance(test, FeatureSet):
         raise InputError(
@@ -235,12 +324,10 @@ def reference_parts(test: Labelled, held: Labelled, reference_data: Data | None)
             got=f"only {test.source}",
             do="pass reference_data (--reference-data) with the reference's own features and labels",
         )
-    return test, held
+    return test, held_out
 
 
-def _features(
-    release: Release, data: Labelled, cache: bool, progress: Callable[[str, int, int], None]
-) -> FeatureSet | None:
+def _features(release: Release, data: Labelled, cache: bool, progress: Progress) -> FeatureSet | None:
     if data is None or isinstance(data, FeatureSet):
         return data
     if release.encoder is None:
@@ -258,3 +345,47 @@ def _features(
         progress=lambda done, total: progress("extracting features", done, total),
         cache=cache,
     )
+
+
+GATHER = "images, labels = (torch.cat(parts) for parts in zip(*{loader}))"
+"""Gathers what a loader yields."""
+
+
+def _refuse_unusable(data: object, name: str) -> None:
+    """Refuse what holds samples in a form that an audit does not read, and say how to get at them.
+
+    Args:
+        data: What was handed over.
+        name: As which argument.
+    """
+    advice = _advice(data, name)
+    if advice is not None:
+        raise InputError(
+            f"{name} cannot be read from a {type(data).__name__}",
+            expected="a pair (images, labels) or (features, labels) of arrays or tensors, a name, or a path",
+            do=advice,
+        )
+
+
+def _advice(data: object, name: str) -> str | None:
+    if isinstance(data, DataLoader):
+        return f"{GATHER.format(loader='loader')}; then {name}=(images, labels)"
+    if isinstance(data, Dataset):
+        return f"{GATHER.format(loader='DataLoader(dataset, 1000)')}; then {name}=(images, labels)"
+    if isinstance(data, Mapping):
+        return f"{name}=(columns['images'], columns['labels']), under the names that they have there"
+    if isinstance(data, list) and len(data) == 2:
+        return f"write a pair in round brackets: {name}=(samples, labels)"
+    if isinstance(data, list) or hasattr(data, "shape"):
+        return f"pass the labels as well: {name}=(samples, labels)"
+    return None
+
+
+def _covers(labels: torch.Tensor, forget: Sequence[int]) -> bool:
+    """Say whether there are both retain and forget samples."""
+    is_forget = torch.isin(labels, torch.tensor(list(forget)))
+    return bool(is_forget.any()) and not bool(is_forget.all())
+
+
+def _part(data: FeatureSet, rows: torch.Tensor) -> FeatureSet:
+    return FeatureSet(features=data.features[rows], labels=data.labels[rows], source=data.source)

@@ -1,97 +1,84 @@
-"""An earlier audit of the reference, used again: one reference serves many models without being relearned each time."""
+"""The reference of an audit: relearned just now, or taken from an earlier audit of it, which serves many models."""
 
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Mapping
-from pathlib import Path
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
-from sfra.attack.grid import Setting, settings_of
+import msgspec
+
+from sfra.attack.grid import settings_of
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.evidence import Control, data_facts
-from sfra.auditing.inputs import Subject
-from sfra.auditing.measure import Outcome
-from sfra.auditing.result import AuditReport, read_result
-from sfra.auditing.trace import RULES
+from sfra.auditing.inputs import Subject, refuse_same
+from sfra.auditing.measure import Evidence
+from sfra.auditing.record import data_facts, release_facts, run_traces
+from sfra.auditing.result import AuditResult, ReleaseFacts, RunTrace, Score
+from sfra.auditing.rules import RULES
+from sfra.auditing.score import rs_interval, scores
 from sfra.core.errors import InputError
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f")
 """Settings in which the two audits may differ: they do not touch the reference's score."""
 
 
-def is_audit(reference: object) -> bool:
-    """Say whether a reference is an audit rather than a model: a report, or the path of an ``audit.json``."""
-    if isinstance(reference, AuditReport):
-        return True
-    return isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json"
+@dataclass(frozen=True, kw_only=True)
+class Reference:
+    """What an audit needs to know of a reference."""
+
+    scores: Sequence[Score]
+    """Every setting under every rule."""
+    traces: tuple[RunTrace, ...]
+    facts: ReleaseFacts
+
+    @classmethod
+    def gathered(cls, evidence: Evidence) -> Reference:
+        """Take the reference's own evidence."""
+        measured = evidence.measured or ()
+        return cls(
+            scores=scores(measured),
+            traces=run_traces(evidence, "reference"),
+            facts=release_facts(evidence.subject),
+        )
 
 
-def read_audit(reference: object) -> dict[str, Any]:
-    """Return the content of an earlier audit."""
-    if isinstance(reference, AuditReport):
-        return reference.to_dict()
-    return read_result(Path(str(reference)))
-
-
-def control_from(
-    earlier: Mapping[str, Any], subject: Subject, *, forget: tuple[int, ...], config: AuditConfig
-) -> Control:
-    """Turn an earlier audit of the reference into the control of another, if it is the same audit in every respect.
-
-    Args:
-        earlier: The content of its ``audit.json``.
-        subject: The model at hand with its data.
-        forget: Forget classes of the audit at hand.
-        config: Its settings.
-    """
-    try:
-        return _control(earlier, subject, forget, config)
-    except InputError:
-        raise
-    except (KeyError, TypeError, AttributeError, ValueError) as problem:  # a stranger's file
-        raise _false(f"{type(problem).__name__}: {problem}") from None
-
-
-def _control(earlier: Mapping[str, Any], subject: Subject, forget: tuple[int, ...], config: AuditConfig) -> Control:
-    _same("forget classes", list(forget), earlier["forget_classes"])
-    own = json.loads(json.dumps(config.resolved(subject.classes(forget), len(forget)).to_dict()))
+def check_earlier(earlier: AuditResult, subject: Subject, config: AuditConfig) -> None:
+    """Refuse an earlier audit of the reference that is not the audit at hand in every respect."""
+    _same("forget classes", list(subject.forget), list(earlier.forget_classes))
+    own = json.loads(json.dumps(config.resolved(subject.classes, len(subject.forget)).to_dict()))
     for name in own:
         if name not in FREE:
-            _same(name, own[name], earlier["settings"].get(name))
-    here, there = data_facts(subject, forget) or {}, earlier["data"] or {}
+            _same(name, own[name], earlier.settings.get(name))
+    here = data_facts(subject)
     for name in ("samples", "labels", "validation"):
-        _same(f"evaluation data ({name})", here.get(name), there.get(name))
-    _same("forget row", "missing" if subject.missing else "present", earlier["model"]["forget_row"])
-    outcomes = [_outcome(row) for row in earlier["results"]]
-    read = [(one.setting, one.rule) for one in outcomes]
+        _same(f"evaluation data ({name})", getattr(here, name, None), getattr(earlier.data, name, None))
+    _same("forget row", "missing" if subject.missing else "present", earlier.model.forget_row)
+    read = [(one.scale, one.variant, one.rule) for one in earlier.results]
     wanted = [] if subject.test is None else settings_of(config, missing=subject.missing)
-    always = {(setting, rule) for setting in wanted for rule in RULES if rule != "validation"}
+    rules = [name for name, rule in RULES.items() if not rule.validates]
+    always = {(setting.scale.name, setting.variant, rule) for setting in wanted for rule in rules}
     if len(set(read)) < len(read) or not always <= set(read):
-        raise _false("results that are missing or there twice")
-    return Control(
-        outcomes=outcomes,
-        curves=[curve | {"subject": "reference"} for curve in earlier["trajectory"] if curve["subject"] == "model"],
-        facts=dict(earlier["model"]),
+        raise InputError(
+            "the audit of the reference is incomplete",
+            expected="one score per scale, variant and rule",
+            got="scores that are missing or there twice",
+            do="audit the reference again, or pass the reference model itself",
+        )
+
+
+def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
+    """Take the reference from an earlier audit of it, unless it is the model itself, which only the traces show."""
+    reference = Reference(
+        scores=[msgspec.structs.replace(one, rs_interval=rs_interval(one)) for one in earlier.results],
+        traces=tuple(
+            msgspec.structs.replace(trace, subject="reference") for trace in earlier.traces if trace.subject == "model"
+        ),
+        facts=earlier.model,
     )
-
-
-def _false(got: str) -> InputError:
-    return InputError(
-        "the audit of the reference is not what its schema promises",
-        expected="an audit.json as sfra wrote it",
-        got=got,
-        do="audit the reference again, or pass the reference model itself",
-    )
-
-
-def _share(row: Mapping[str, Any], name: str) -> float:
-    """Read a score or an accuracy."""
-    value = row[name]
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value <= 1:
-        raise ValueError(f"{name} is {value!r:.40}")
-    return float(value)
+    same_model = reference.facts.fingerprint == evidence.subject.release.fingerprint
+    if same_model and reference.traces == run_traces(evidence, "reference"):
+        refuse_same()
+    return reference
 
 
 def _same(what: str, here: object, there: object) -> None:
@@ -102,19 +89,3 @@ def _same(what: str, here: object, there: object) -> None:
             got=there,
             do="audit the reference again with these settings, or pass the reference model itself",
         )
-
-
-def _outcome(row: Mapping[str, Any]) -> Outcome:
-    return Outcome(
-        setting=Setting(kappa=row["kappa"], variant=row["variant"]),
-        rule=row["rule"],
-        rs=_share(row, "rs"),
-        rs_std=row["rs_std"],
-        rs_seeds=tuple(row["rs_seeds"]),
-        retain_before=_share(row, "retain_before"),
-        retain_after=_share(row, "retain_after"),
-        forget_before=_share(row, "forget_before"),
-        forget_after=_share(row, "forget_after"),
-        epochs=tuple(row["epochs"]),
-        forget_count=row["forget_samples"],
-    )

@@ -1,116 +1,266 @@
-"""The result of an audit: numbers, verdict and findings, as data that can be kept and quoted."""
+"""The result of an audit, as types: what ``audit.json`` holds, how it is written, and how a stranger's is read.
+
+The JSON schema comes from these types (``schema.py``); ``docs/audit-json.md`` describes the keys.
+"""
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from sfra.auditing.findings import Finding
-from sfra.auditing.verdict import VERDICTS
+import msgspec
+from msgspec import Meta, Struct
+
 from sfra.core.errors import InputError
 from sfra.core.files import to_bytes, write_together
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 
-SCHEMA = "sfra.audit/1"
-"""Name and version of the layout of ``audit.json``; ``docs/audit-json.md`` describes it."""
+SCHEMA = "sfra.audit/2"
+"""Name and version of the layout of ``audit.json``. Version 1 is read too: it called the traces ``trajectory``."""
+
+Share = Annotated[float, Meta(ge=0, le=1)]
+"""An accuracy, a score, a probability."""
+
+Delta = Annotated[float, Meta(ge=-1, le=1)]
+Interval = tuple[float, float]
+Index = Annotated[int, Meta(ge=0)]
+Severity = Literal["info", "warning", "critical"]
+"""How to read a score with a finding: in this light; with care; not at all."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class AuditReport:
-    """What an audit found. Accuracies are in [0, 1]; None stands for what was not measured."""
+class Score(Struct, frozen=True, kw_only=True):
+    """What one selection rule reads off the runs of one scale and variant: means over the seeds."""
 
-    verdict: str
-    """A key of ``sfra.auditing.verdict.VERDICTS``."""
-    rs: float | None
-    """Relearning score at the scale, rule and variant named below, mean over seeds."""
+    scale: str
+    kappa: float | None
+    """Median norm of the retain rows at this scale, where the scale fixes it."""
+    variant: str
+    """The forget row: ``released``, ``reset-row`` or ``restored-row``."""
+    rule: str
+    """Which epoch counts."""
+    rs: Share
     rs_std: float | None
     """Sample standard deviation over seeds; None for one seed."""
-    rs_interval: tuple[float, float] | None
-    """RS at the ends of the 95 % Wilson interval of the forget accuracy after, retain accuracy held."""
-    delta_rs: float | None
+    rs_seeds: tuple[Share, ...]
+    rs_interval: Interval | None = None
+    """RS at the ends of the 95 % Wilson interval of the forget accuracy after, the other accuracies held."""
+    delta_rs: Delta | None = None
+    """RS minus the reference's; None without a reference."""
+    delta_rs_interval: Interval | None = None
+    """95 % interval of ΔRS from the two intervals of RS."""
+    reference_rs: Share | None = None
+    reference_retain_before: Share | None = None
+    reference_retain_after: Share | None = None
+    reference_forget_before: Share | None = None
+    reference_forget_after: Share | None = None
+    retain_before: Share
+    retain_after: Share
+    forget_before: Share
+    forget_after: Share
+    floor: Share
+    """RS of a head that always answers the forget class."""
+    verdict: str = "not-measured"
+    """What these numbers alone allow one to say."""
+    forget_samples: Index
+    """Forget samples that were measured on."""
+    epoch: Index
+    """Epoch of the first seed."""
+    epochs: tuple[Index, ...]
+    """Epoch of each seed."""
+
+
+class BeforeAfter(Struct, frozen=True, kw_only=True):
+    """An accuracy before and after relearning; None where nothing was measured."""
+
+    before: Share | None = None
+    after: Share | None = None
+
+
+class Finding(Struct, frozen=True):
+    """Something about an audit that changes how its score is read.
+
+    >>> Finding("retain-drop", "warning", 0.07, 0.05, "relearning cost 7.0 points").code
+    'retain-drop'
+    """
+
+    code: str
+    """Name of the rule, as in ``docs/flags.md``."""
+    severity: Severity
+    measured: float | None
+    """The number that the rule compared; None where there was nothing to measure."""
+    threshold: float | None
+    """What it was compared with; None for a rule without a threshold."""
+    message: str
+    """One or two sentences for a reader who does not know the rule."""
+
+
+class SweepPoint(Struct, frozen=True, kw_only=True):
+    """One scale of a sweep, under the verdict's rule."""
+
+    kappa: float
+    scale: str
+    rs: Share
+    reference_rs: Share | None
+    delta_rs: Delta | None
+    retain_before: Share
+    retain_after: Share
+    forget_after: Share
+
+
+class Sweep(Struct, frozen=True, kw_only=True):
+    """The curve over scales and its summary."""
+
+    points: tuple[SweepPoint, ...]
+    best_rs: Share
+    area: float | None = None
+    """Area between the curve of (RS of the reference, RS of the model) and the diagonal."""
+    rs_at_reference: float | None = None
+    """Highest RS of the model while the reference stays at or below ``level``."""
+    level: float | None = None
+
+
+class RunTrace(Struct, frozen=True, kw_only=True):
+    """Accuracies and loss of every epoch of one run; None where nothing was measured."""
+
+    subject: Literal["model", "reference"]
+    scale: str
+    kappa: float | None
+    variant: str
+    seed: Index
+    retain: tuple[Share, ...] | None
+    forget: tuple[Share, ...] | None
+    rs: tuple[Share, ...] | None
+    loss: tuple[float, ...]
+
+
+class Confusion(Struct, frozen=True, kw_only=True):
+    """What the samples of each forget class are taken for: counts per class."""
+
+    classes: tuple[Index, ...]
+    before: tuple[tuple[Index, ...], ...]
+    after: tuple[tuple[Index, ...], ...]
+
+
+class SupportFacts(Struct, frozen=True, kw_only=True):
+    """Where the proposal's draws lie."""
+
+    negative_coordinates: Share
+    zero_coordinates: Share
+    nonnegative_vectors: Share
+    mean_norm: float
+
+
+class ProbeFacts(Struct, frozen=True, kw_only=True):
+    """How the probes of one run came about."""
+
+    scale: str
+    variant: str
+    seed: Index
+    retain: Index
+    forget: Index
+    draws: Index
+    acceptance: tuple[float, ...]
+    conditional: dict[str, str]
+    """Classes that were sampled conditionally, and how."""
+    support: SupportFacts
+    engine: str
+    seconds: float
+
+
+class ReleaseFacts(Struct, frozen=True, kw_only=True):
+    """What was audited."""
+
+    source: str
+    fingerprint: str
+    outputs: Index
+    width: Index
+    forget_row: Literal["present", "missing"]
+
+
+class DataFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What it was measured on."""
+
+    source: str
+    kind: Literal["features", "images"] | None = None
+    samples: Index
+    labels: str
+    """Hash of the labels."""
+    validation: str
+    """What the validation rule selected on."""
+
+
+class AuditResult(Struct, frozen=True, kw_only=True):
+    """What an audit found. Accuracies are in [0, 1]; None stands for what was not measured."""
+
+    schema: str = SCHEMA
+    verdict: str
+    """A key of ``sfra.auditing.verdict.VERDICTS``."""
+    statement: str
+    """The verdict in words."""
+    rs: Share | None
+    """Relearning score at the scale, rule and variant named below, mean over seeds."""
+    rs_std: float | None
+    rs_interval: Interval | None
+    delta_rs: Delta | None
     """RS minus the reference's RS in the same audit."""
-    delta_rs_interval: tuple[float, float] | None
-    """95 % interval of ΔRS from the sampling errors of the two forget accuracies."""
-    reference_rs: float | None
+    delta_rs_interval: Interval | None
+    reference_rs: Share | None
     scale: str
     rule: str
     variant: str
-    floor: float | None
-    """RS of a head that always answers the forget class."""
-    retain: dict[str, float | None]
-    """Retain accuracy ``before`` and ``after`` relearning."""
-    forget: dict[str, float | None]
-    """Forget accuracy ``before`` and ``after`` relearning."""
-    rs_at: dict[str, float]
+    floor: Share | None
+    retain: BeforeAfter
+    forget: BeforeAfter
+    rs_at: dict[str, Share]
     """RS@ε: best RS on the trajectory among epochs that lose at most ε of retain accuracy."""
     relearned: bool | None
     """(ε, δ)-relearning holds, with the ε and δ of the settings."""
     findings: tuple[Finding, ...]
-    results: list[dict[str, Any]]
-    """One row per scale, variant and rule."""
-    sweep: dict[str, Any] | None
-    """The curve over scales, where asked for."""
-    trajectory: list[dict[str, Any]]
-    """Accuracies and loss of every epoch, per scale, variant and seed, of model and reference."""
-    confusion: dict[str, Any] | None
-    """What forget samples are taken for, before and after: counts per class."""
-    probes: list[dict[str, Any]]
-    """How the probes came about, per scale, variant and seed."""
-    model: dict[str, Any]
-    reference: dict[str, Any] | None
-    data: dict[str, Any] | None
-    forget_classes: list[int]
-    class_names: list[str] | None
+    results: tuple[Score, ...]
+    """One score per scale, variant and rule; the first is the verdict's."""
+    sweep: Sweep | None
+    traces: tuple[RunTrace, ...]
+    confusion: Confusion | None
+    probes: tuple[ProbeFacts, ...]
+    model: ReleaseFacts
+    reference: ReleaseFacts | None
+    data: DataFacts | None
+    forget_classes: tuple[Index, ...]
+    class_names: tuple[str, ...] | None
     settings: dict[str, Any]
+    """The fields of :class:`sfra.AuditConfig`, with ``n`` and ``m`` filled in."""
     versions: dict[str, str]
     seconds: float
     created: str
-    relearned_head: Head
-    """The relearned head of the verdict, in the coordinates of the released features; not part of the JSON."""
     diagnostics: dict[str, Any] | None = None
-    """What :func:`sfra.diagnostics.diagnose` says of the verdict's setting, where asked for."""
+    """What :func:`sfra.diagnose` says of the verdict's setting, where asked for."""
 
     def __repr__(self) -> str:
         """Show the verdict and its numbers; :meth:`to_dict` has all of it."""
         shown = {"rs": self.rs, "delta_rs": self.delta_rs}
         numbers = [f"{name}={'None' if value is None else f'{value:.3f}'}" for name, value in shown.items()]
         moves = [
-            f"{name} {row['before']:.1%} to {row['after']:.1%}"
-            for name, row in (("retain", self.retain), ("forget", self.forget))
-            if row["before"] is not None
+            f"{name} {pair.before:.1%} to {pair.after:.1%}"
+            for name, pair in (("retain", self.retain), ("forget", self.forget))
+            if pair.before is not None and pair.after is not None
         ]
         codes = ", ".join(finding.code for finding in self.findings) or "none"
-        parts = [repr(self.verdict), *numbers, *moves, f"forget_classes={self.forget_classes}", f"findings: {codes}"]
-        return f"AuditReport({', '.join(parts)})"
-
-    @property
-    def statement(self) -> str:
-        """The verdict in words."""
-        return VERDICTS[self.verdict]
+        classes = f"forget_classes={list(self.forget_classes)}"
+        parts = [repr(self.verdict), *numbers, *moves, classes, f"findings: {codes}"]
+        return f"{type(self).__name__}({', '.join(parts)})"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""
-        plain = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "relearned_head"}
-        plain["findings"] = [finding.to_dict() for finding in self.findings]
-        for name in ("rs_interval", "delta_rs_interval"):
-            plain[name] = None if plain[name] is None else list(plain[name])
-        return {"schema": SCHEMA, "verdict": self.verdict, "statement": self.statement} | plain
+        plain: dict[str, Any] = msgspec.to_builtins(
+            {name: getattr(self, name) for name in AuditResult.__struct_fields__}
+        )
+        return plain
 
     def to_json(self) -> str:
         """Return the text of ``audit.json``."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
-
-    def save(self, folder: str | Path) -> Path:
-        """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none."""
-        out = Path(folder)
-        if out.exists() and not out.is_dir():
-            raise InputError("the results cannot be written there", expected="a folder", got=f"the file {out}")
-        head, audit = out / "relearned_head.safetensors", out / "audit.json"
-        write_together({head: self.relearned_head.to_safetensors(), audit: to_bytes(self.to_json())})
-        return audit
 
     def value(self, path: str) -> float | None:
         """Return a scalar of the result by its dotted name, such as ``rs``, ``forget.after`` or ``rs_at.0.02``.
@@ -130,32 +280,71 @@ class AuditReport:
         }
         found["relearned"] = None if self.relearned is None else float(self.relearned)
         found["findings"] = float(len(self.findings))
-        for name in ("retain", "forget", "rs_at"):
-            found |= {f"{name}.{key}": value for key, value in getattr(self, name).items()}
+        for name in ("retain", "forget"):
+            found |= {f"{name}.{when}": getattr(getattr(self, name), when) for when in ("before", "after")}
+        found |= {f"rs_at.{epsilon}": value for epsilon, value in self.rs_at.items()}
         if self.sweep is not None:
-            found |= {f"sweep.{key}": self.sweep.get(key) for key in ("best_rs", "area", "rs_at_reference")}
-        for row in self.results:
-            prefix = f"{row['scale']}.{row['variant']}.{row['rule']}"
-            found |= {f"{prefix}.{key}": row[key] for key in ("rs", "delta_rs", "retain_after", "forget_after")}
+            found |= {f"sweep.{key}": getattr(self.sweep, key) for key in ("best_rs", "area", "rs_at_reference")}
+        for score in self.results:
+            prefix = f"{score.scale}.{score.variant}.{score.rule}"
+            found |= {f"{prefix}.{key}": getattr(score, key) for key in ROW_SCALARS}
         return found
 
 
-def read_result(file: Path) -> dict[str, Any]:
-    """Read an ``audit.json``, which may be a stranger's: its schema is checked here, what is in it by whoever uses it.
+ROW_SCALARS = ("rs", "delta_rs", "retain_after", "forget_after")
+"""Numbers of each score that a gate can test, as ``scale.variant.rule.NAME``."""
+
+
+class AuditReport(AuditResult, frozen=True, kw_only=True):
+    """The result of an audit together with the relearned head, which is written to a file of its own."""
+
+    relearned_head: Head
+    """The relearned head of the verdict, in the coordinates of the released features; not part of the JSON."""
+
+    def save(self, folder: str | Path) -> Path:
+        """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none."""
+        out = Path(folder)
+        if out.exists() and not out.is_dir():
+            raise InputError("cannot write the results there", expected="a folder", got=f"the file {out}")
+        head, audit = out / "relearned_head.safetensors", out / "audit.json"
+        write_together({head: self.relearned_head.to_safetensors(), audit: to_bytes(self.to_json())})
+        return audit
+
+
+def read_result(file: Path) -> AuditResult:
+    """Read an ``audit.json``, which may be a stranger's, of this version of the layout or of version 1.
 
     Raises:
         InputError: There is none, or it is not the result of an audit.
     """
     if not file.is_file():
-        raise InputError(f"{file} cannot be read", expected="an audit.json that sfra wrote", got="no such file")
+        raise InputError(f"cannot read {file}", expected="an audit.json that sfra wrote", got="no such file")
     try:
         found = parse_json(file.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:  # also text that is not UTF-8
         do = "it may be truncated or changed by hand: copy it again, or repeat the audit"
         raise InputError(
-            f"{file} cannot be read", expected="an audit.json that sfra wrote, in UTF-8", got=problem, do=do
+            f"cannot read {file}", expected="an audit.json that sfra wrote, in UTF-8", got=problem, do=do
         ) from None
-    if not isinstance(found, dict) or found.get("schema") != SCHEMA:
-        got = found.get("schema") if isinstance(found, dict) else type(found).__name__
-        raise InputError(f"{file} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(got)[:80])
-    return found
+    return parse_result(found, str(file))
+
+
+def parse_result(content: object, source: str) -> AuditResult:
+    """Check the content of an ``audit.json`` against the types; ``source`` names it in messages."""
+    schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
+    if schema not in (SCHEMA, "sfra.audit/1"):
+        raise InputError(
+            f"{source} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(schema)[:80]
+        )
+    assert isinstance(content, dict)
+    if schema == "sfra.audit/1":
+        content = content | {"schema": SCHEMA, "traces": content.get("trajectory")}
+    try:
+        return msgspec.convert(content, AuditResult)
+    except msgspec.ValidationError as problem:
+        raise InputError(
+            f"{source} is not what its schema promises",
+            expected="an audit.json as sfra wrote it",
+            got=str(problem)[:200],
+            do="it may be changed by hand: copy it again, or repeat the audit",
+        ) from None

@@ -1,4 +1,4 @@
-"""What a trajectory recognises, epoch by epoch, and which of its epochs counts."""
+"""What a trajectory recognises, epoch by epoch."""
 
 from __future__ import annotations
 
@@ -10,14 +10,8 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sfra.core.errors import InputError, counted
-from sfra.core.metrics import TOLERANCE, relearning_curve
+from sfra.core.metrics import relearning_curve
 from sfra.core.types import Curve
-
-RULES = ("source-free", "validation", "worst-case")
-"""Which epoch counts: the last one, the best on a validation split, the best on the evaluation data itself."""
-
-RETAIN_FLOOR = 0.9
-"""Share of the released retain accuracy that an epoch must keep to be a worst case."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,33 +112,3 @@ def ends(curve: Curve, form: str) -> str:
     '50.0% to 100.0%'
     """
     return f"{float(curve[0]):{form}} to {float(curve[-1]):{form}}" if len(curve) else "of no epoch"
-
-
-def select(trace: Trace, rule: str, validation: Trace | None = None) -> int:
-    """Return the epoch that counts under a rule; ties go to the earliest.
-
-    Args:
-        trace: the trajectory on the evaluation data.
-        rule: ``source-free`` is the last epoch, with no look at any data; ``validation`` the best RS on the
-            validation split; ``worst-case`` the best RS on the evaluation data itself among epochs that
-            keep 90 % of the released retain accuracy, an upper bound.
-        validation: the same trajectory on a validation split disjoint from the evaluation data.
-
-    >>> trace = Trace(hits=torch.tensor([[9, 0], [9, 5], [9, 3]]), counts=torch.tensor([9, 9]), forget_classes=(1,))
-    >>> select(trace, "source-free"), select(trace, "worst-case")
-    (2, 1)
-    """
-    if rule not in RULES:
-        raise InputError("there is no such selection rule", expected=", ".join(RULES), got=rule)
-    if rule == "source-free":
-        return len(trace.hits) - 1
-    if rule == "worst-case":
-        allowed = trace.retain >= RETAIN_FLOOR * trace.retain[0] - TOLERANCE
-        return int(trace.rs.where(allowed, -1.0).argmax())
-    if validation is None:
-        raise InputError("the rule validation needs a validation split", do="pass one, or use source-free")
-    if len(validation.hits) != len(trace.hits):
-        raise InputError(
-            "the two splits cover different numbers of epochs", expected=len(trace.hits), got=len(validation.hits)
-        )
-    return int(validation.rs.argmax())

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from sfra.auditing.result import Score
 from sfra.core.metrics import TOLERANCE, degenerate_floor, relearning_score
 
 DELTA = 0.1
@@ -32,20 +31,7 @@ VERDICTS = {
 """What an audit can conclude, in words."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Reading:
-    """The numbers that a verdict rests on."""
-
-    rs: float
-    delta_rs: float | None
-    delta_rs_low: float | None
-    """Lower end of the 95 % interval of ΔRS."""
-    retain_before: float
-    retain_after: float
-    forget_before: float = 0.0
-
-
-def overall_verdict(released: Reading | None, reset: Reading | None, *, row_is_odd: bool) -> str:
+def overall_verdict(released: Score | None, reset: Score | None, *, row_is_odd: bool) -> str:
     """Name what the audit concludes from the head as released and, if its forget row is odd, with that row reset.
 
     An extreme bias hides a class from any relearning of limited length: Adam moves a bias by about its learning rate a
@@ -60,34 +46,30 @@ def overall_verdict(released: Reading | None, reset: Reading | None, *, row_is_o
     return "no-reference" if fresh == "no-reference" and found == "not-recovered" else found
 
 
-def verdict(reading: Reading | None) -> str:
-    """Name what the numbers allow one to say; a key of ``VERDICTS``.
-
-    >>> verdict(Reading(rs=0.9, delta_rs=0.8, delta_rs_low=0.7, retain_before=0.95, retain_after=0.94))
-    'recovered'
-    """
-    if reading is None:
+def verdict(score: Score | None) -> str:
+    """Name what the numbers allow one to say; a key of ``VERDICTS``."""
+    if score is None:
         return "not-measured"
-    if reading.forget_before > STILL_KNOWN:
+    if score.forget_before > STILL_KNOWN:
         return "not-unlearned"
-    if reading.retain_before - reading.retain_after > RETAIN_LIMIT + TOLERANCE:
+    if score.retain_before - score.retain_after > RETAIN_LIMIT + TOLERANCE:
         return "degenerate"
-    if reading.rs <= _blind_score(reading) + TOLERANCE:
+    if score.rs <= _blind_score(score) + TOLERANCE:
         return "not-recovered"
-    if reading.delta_rs is None:
+    if score.delta_rs is None:
         return "no-reference"
-    if reading.delta_rs <= DELTA + TOLERANCE:
+    if score.delta_rs <= DELTA + TOLERANCE:
         return "generic"
-    return "recovered" if (reading.delta_rs_low or 0.0) > 0.0 else "inconclusive"
+    return "recovered" if (score.delta_rs_interval or (0.0, 0.0))[0] > 0.0 else "inconclusive"
 
 
-def _blind_score(reading: Reading) -> float:
+def _blind_score(score: Score) -> float:
     """Return the RS that a head reaches without telling forget samples from others.
 
     Always answering the forget class scores the degenerate floor. Answering it for a share ``p`` of all inputs loses
     ``p A_r`` of retain accuracy and gains ``p``, so the gain must exceed ``ENRICHMENT`` times ``drop / A_r``.
     """
-    before, after = reading.retain_before, reading.retain_after
+    before, after = score.retain_before, score.retain_after
     share = max(0.0, before - after) / before if before > 0 else 1.0
     by_chance = relearning_score(before, after, 0.0, min(1.0, ENRICHMENT * share))
     return max(degenerate_floor(before), by_chance)

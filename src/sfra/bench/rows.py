@@ -304,7 +304,7 @@ def _overall(found: Found) -> float | None:
 
 def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int], OriginalRow]) -> Iterator[Found]:
     """Read an audit; a model without a reference is the reference itself, and its ΔRS is 0."""
-    report = read_result(store.folder(goal.cell) / "audit.json")
+    report = read_result(store.folder(goal.cell) / "audit.json").to_dict()
     identity = _identity(goal)
     original = originals.get((identity["dataset"], identity["backbone"], identity["seed"]))
     shared = {

@@ -15,9 +15,6 @@ from sfra.core.errors import InputError
 FILES = ("audit.json", "relearned_head.safetensors")
 """What ``--out`` receives."""
 
-NEEDS = {"reference": "data", "reference-data": "reference", "validation": "data"}
-"""Options that mean nothing without another."""
-
 GATE_FAILED = 1
 WHAT = "What is audited"
 MODEL = (
@@ -88,10 +85,6 @@ def audit(
 
     Example: sfra audit head.npz --forget 7 --data features.npz --out results/
     """
-    given = {"data": data, "reference": reference, "reference-data": reference_data, "validation": validation}
-    for name, other in NEEDS.items():
-        if given[name] is not None and given[other] is None:
-            raise InputError(f"--{name} needs --{other}", got=given[name], do=f"pass --{other} as well")
     classes = split_classes(forget)
     check_folder(out, *FILES)
     with showing(quiet=quiet) as progress:
@@ -99,7 +92,7 @@ def audit(
         from sfra.auditing.audit import audit as run
         from sfra.auditing.config import AuditConfig
         from sfra.cli import gates
-        from sfra.release.base import usable_device
+        from sfra.diagnostics import diagnose
 
         config = AuditConfig(
             n=n,
@@ -116,7 +109,6 @@ def audit(
             threads=threads,
             max_draws=MAX_DRAWS if max_draws is None else max_draws,
         )
-        usable_device(device)
         tests = [gates.parse(text) for text in fail_if or ()]
         gates.check_gates(tests, config, data=data is not None, reference=reference is not None, missing=missing_row)
         report = run(
@@ -130,7 +122,7 @@ def audit(
             reference_arch=reference_arch,
             missing_row=missing_row,
             cache=not no_cache,
-            diagnostics=diagnostics,
+            diagnostics=diagnose if diagnostics else None,
             progress=progress,
             config=config,
         )

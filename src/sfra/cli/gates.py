@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 from sfra.attack.grid import settings_of
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.trace import RULES
+from sfra.auditing.result import ROW_SCALARS
+from sfra.auditing.rules import RULES
 from sfra.core.errors import InputError
 
 OPERATORS = {
@@ -27,9 +28,6 @@ ALWAYS = ("seconds", "findings")
 MEASURED = ("rs", "rs_std", "floor", "relearned", "retain.before", "retain.after", "forget.before", "forget.after")
 COMPARED = ("delta_rs", "reference_rs", "sweep.area", "sweep.rs_at_reference")
 """Numbers that need a reference as well."""
-
-ROW = ("rs", "delta_rs", "retain_after", "forget_after")
-"""Numbers of every row of the results, as ``scale.variant.rule.NAME``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,7 +71,7 @@ def scalar_names(config: AuditConfig, *, missing: bool) -> tuple[str, ...]:
     if config.scale == "sweep":
         names += ["sweep.best_rs", "sweep.area", "sweep.rs_at_reference"]
     for setting in settings_of(config, missing=missing):
-        names += [f"{setting.scale}.{setting.variant}.{rule}.{name}" for rule in RULES for name in ROW]
+        names += [f"{setting.scale.name}.{setting.variant}.{rule}.{name}" for rule in RULES for name in ROW_SCALARS]
     return tuple(names)
 
 

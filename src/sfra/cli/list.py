@@ -22,17 +22,6 @@ ASSIGNMENTS = {
     "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
     "optimal": "the balanced assignment of highest total likelihood; independent of the order of the classes",
 }
-RULES = {
-    "source-free": "the last epoch: no real data has a say (the verdict's rule)",
-    "validation": "the best epoch on a validation split, measured on the rest",
-    "worst-case": "the best epoch on the evaluation data itself: an upper bound",
-}
-SCALES = {
-    "native": "the head as released",
-    "canonical": "rows centred, and the median retain row brought to a fixed norm (default)",
-    "sweep": "canonical, and a curve from half to twice that norm",
-    "NUMBER": "rows centred, and the median retain row brought to this norm",
-}
 
 
 def _of(module: str, describe: Callable[[Any, str], str]) -> Callable[[], dict[str, str]]:
@@ -50,11 +39,20 @@ def _protocols() -> dict[str, str]:
     return {name: protocol.describe_protocol(name) for name in protocol.protocol_names()}
 
 
+def _sentences(module: str, registry: str) -> Callable[[], dict[str, str]]:
+    """Describe a registry whose entries carry a sentence."""
+    return lambda: {name: entry.sentence for name, entry in getattr(import_module(module), registry).items()}
+
+
+def _scales() -> dict[str, str]:
+    return _sentences("sfra.attack.scale", "SCALES")() | {"NUMBER": "centred rows with this median norm"}
+
+
 def _findings() -> dict[str, str]:
-    """Describe every finding by the first line of its rule's documentation."""
-    findings = import_module("sfra.auditing.findings")
-    rules = {code: getattr(findings, code.replace("-", "_")).__doc__ or "" for code in findings.CODES}
-    return {code: "raised" + _sentence(text).removeprefix("Fire").partition(";")[0] for code, text in rules.items()}
+    """Describe every finding by the first line of its documentation."""
+    found = import_module("sfra.auditing.findings").FINDINGS
+    told = {code: _sentence(check.__doc__ or "").partition(";")[0] for code, check in found.items()}
+    return {code: text.replace("Fire when", "raised when", 1) for code, text in told.items()}
 
 
 def _sentence(documentation: str) -> str:
@@ -91,8 +89,8 @@ LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
         "how a backbone is trained on a data set and made to forget (--recipe; DATA-BACKBONE is the usual one)",
         _of("sfra.models.recipes", lambda registry, name: str(registry.describe(name))),
     ),
-    "rules": ("which epoch of the relearning counts", lambda: RULES),
-    "scales": ("at which scale the head is audited (--scale)", lambda: SCALES),
+    "rules": ("which epoch of the relearning counts", _sentences("sfra.auditing.rules", "RULES")),
+    "scales": ("at which scale the head is audited (--scale)", _scales),
     "scores": (
         "scores that rank the probes (--score)",
         _of("sfra.attack.probes.scores", lambda registry, name: str(registry.get(name).description)),

@@ -11,7 +11,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sfra.auditing.result import AuditReport
+from sfra.auditing.result import AuditReport, Score, Sweep, SweepPoint
+from sfra.auditing.rules import RULES
 from sfra.core.errors import counted, printable
 
 COLOURS = {
@@ -19,8 +20,6 @@ COLOURS = {
     **dict.fromkeys(("generic", "not-recovered", "info"), "bold cyan"),
 }
 """Colours of verdicts and severities; all others are yellow. The words say the same."""
-
-RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
 
 VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restored-row": ", forget row restored"}
 
@@ -46,7 +45,8 @@ def demo_table(rows: Sequence[Mapping[str, Any]]) -> Table:
     table.columns[-1].justify = "left"
     for row in rows:
         shares = (_percent(row[name]).removesuffix(" %") for name in accuracies)
-        table.add_row(plain(row["model"]), *shares, _number(row["rs"]), _signed(row["delta_rs"]), plain(row["verdict"]))
+        scores = _number(row["rs"]), _signed(row["delta_rs"])
+        table.add_row(plain(row["model"]), *shares, *scores, plain(row["verdict"]))
     return table
 
 
@@ -64,17 +64,17 @@ def _subject(report: AuditReport) -> Iterator[RenderableType]:
     model, data, reference, settings = report.model, report.data, report.reference, report.settings
     several = len(report.forget_classes) > 1
     gone = "classes" if several else "class"
-    lost = f", no output for the forgotten {gone}" if model["forget_row"] == "missing" else ""
-    features = counted(model["width"], "feature", "features")
+    lost = f", no output for the forgotten {gone}" if model.forget_row == "missing" else ""
+    features = counted(model.width, "feature", "features")
     epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
     names = {i: plain(name) for i, name in enumerate(report.class_names or ()) if plain(name) != str(i)}
     classes = [f"{index} ({names[index]})" if index in names else str(index) for index in report.forget_classes]
-    samples = f"{plain(data['source'])} ({counted(data['samples'], 'sample', 'samples')})" if data else None
+    samples = f"{plain(data.source)} ({counted(data.samples, 'sample', 'samples')})" if data else None
     rows = {
-        "Model": f"{plain(model['source'])} ({model['outputs']} outputs, {features}{lost})",
+        "Model": f"{plain(model.source)} ({model.outputs} outputs, {features}{lost})",
         "Forgotten": f"{gone} {', '.join(classes)}",
         "Data": samples or "none: nothing is measured",
-        "Reference": plain(reference["source"]) if reference else "none: there is nothing to compare with",
+        "Reference": plain(reference.source) if reference else "none: there is nothing to compare with",
         "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {epochs}, {seeds}",
     }
     grid = _grid()
@@ -88,12 +88,12 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, COLOURS.get(report.verdict, "bold yellow")))
     lines = []
     for row in report.results:
-        if row["rule"] != report.rule or row["verdict"] == report.verdict or not _is_main(row, report):
+        if row.rule != report.rule or row.verdict == report.verdict or not _is_main(row, report):
             continue
-        where = "as released, the numbers below" if row["scale"] == report.scale else f"at {row['scale']} scale"
-        where = "with a fresh forget row" if row["variant"] == "reset-row" else where
-        delta = f", ΔRS {_signed(row['delta_rs'])}" if report.reference else ""
-        lines.append(f"- {where}: {row['verdict']} (RS {_number(row['rs'])}{delta})")
+        where = "as released, the numbers below" if row.scale == report.scale else f"at {row.scale} scale"
+        where = "with a fresh forget row" if row.variant == "reset-row" else where
+        delta = f", ΔRS {_signed(row.delta_rs)}" if report.reference else ""
+        lines.append(f"- {where}: {row.verdict} (RS {_number(row.rs)}{delta})")
     also = ["Other readings of the same audit:", *lines] if lines else []
     yield _indent(Text("\n".join([report.statement, *also])))
 
@@ -104,7 +104,7 @@ def _accuracies(report: AuditReport) -> Table:
     count = len(report.forget_classes)
     gone = "forgotten class" if count == 1 else f"{count} forgotten classes"
     for name, what, row in (("retain", "the other classes", report.retain), ("forget", gone, report.forget)):
-        before, after = row["before"], row["after"]
+        before, after = row.before, row.after
         change = "-" if before is None or after is None else f"{100 * (after - before):+z.1f} points"
         table.add_row(name, what, _percent(before), _percent(after), change)
     return table
@@ -125,7 +125,7 @@ def _scores(report: AuditReport) -> Table:
     grid = _grid()
     grid.add_row("RS", _number(report.rs), "0: nothing comes back; 1: all of it, at no cost to the rest")
     grid.add_row("", "", f"{spread}95 % interval {report.rs_interval[0]:.3f} to {report.rs_interval[1]:.3f}")
-    rule = f"{report.rule} rule ({RULES[report.rule]})"
+    rule = f"{report.rule} rule ({RULES[report.rule].sentence})"
     grid.add_row("", "", f"{report.scale} scale, {rule}{VARIANTS[report.variant]}")
     grid.add_row("floor", _number(report.floor), "scored by a head that always answers the forgotten class")
     grid.add_row("ΔRS", _signed(report.delta_rs), against)
@@ -140,9 +140,9 @@ def _readings(report: AuditReport) -> Iterator[RenderableType]:
     last: tuple[str, str] | None = None
     for row in report.results:
         if _is_main(row, report):
-            setting, rule = (row["scale"], row["variant"]), row["rule"]
+            setting, rule = (row.scale, row.variant), row.rule
             mark = "*" if (*setting, rule) == (report.scale, report.variant, report.rule) else ""
-            low, high = min(row["epochs"]), max(row["epochs"])
+            low, high = min(row.epochs), max(row.epochs)
             epochs = str(low) if low == high else f"{low}-{high}"
             table.add_row(mark, *(setting if setting != last else ("", "")), rule, *_measured(row), epochs)
             last = setting
@@ -150,25 +150,25 @@ def _readings(report: AuditReport) -> Iterator[RenderableType]:
     if report.sweep is not None:
         yield _title(f"Over scales ({report.rule} rule)")
         curve = _table("Scale κ", "RS", "reference RS", "ΔRS", "retain", "forget", left=1)
-        for row in report.sweep["points"]:
-            rs, *others = _measured(row)
-            curve.add_row(f"{row['kappa']:.2f}", rs, _number(row["reference_rs"]), *others)
+        for point in report.sweep.points:
+            rs, *others = _measured(point)
+            curve.add_row(f"{point.kappa:.2f}", rs, _number(point.reference_rs), *others)
         yield Padding(curve, (0, 0, 0, 2))
         yield _indent(Text(_over_scales(report.sweep)))
 
 
-def _is_main(row: Mapping[str, Any], report: AuditReport) -> bool:
+def _is_main(row: Score, report: AuditReport) -> bool:
     """Say whether a reading is one of those that every audit has, rather than a point of the sweep."""
-    return row["scale"] in ("native", "canonical", report.scale)
+    return row.scale in ("native", "canonical", report.scale)
 
 
-def _over_scales(sweep: Mapping[str, Any]) -> str:
-    if sweep["area"] is None:
-        return f"Highest RS {_number(sweep['best_rs'])}. Without a reference a curve says little."
+def _over_scales(sweep: Sweep) -> str:
+    if sweep.area is None or sweep.level is None:
+        return f"Highest RS {_number(sweep.best_rs)}. Without a reference a curve says little."
     return (
-        f"Area between the model's and the reference's curve: {_signed(sweep['area'])} (0: relearns like the "
-        f"reference; at most ±0.5). Highest RS while the reference stays at or below {sweep['level']:.2f}: "
-        f"{_number(sweep['rs_at_reference'])}."
+        f"Area between the model's and the reference's curve: {_signed(sweep.area)} (0: relearns like the "
+        f"reference; at most ±0.5). Highest RS while the reference stays at or below {sweep.level:.2f}: "
+        f"{_number(sweep.rs_at_reference)}."
     )
 
 
@@ -183,8 +183,8 @@ def _findings(report: AuditReport) -> Table:
     return table
 
 
-def _measured(row: Mapping[str, Any]) -> tuple[str, str, str, str]:
-    return _number(row["rs"]), _signed(row["delta_rs"]), _percent(row["retain_after"]), _percent(row["forget_after"])
+def _measured(row: Score | SweepPoint) -> tuple[str, str, str, str]:
+    return _number(row.rs), _signed(row.delta_rs), _percent(row.retain_after), _percent(row.forget_after)
 
 
 def _percent(fraction: float | None) -> str:

@@ -4,6 +4,8 @@
 trajectory (epoch 0 is the released head). The aliases are checked at run time during the tests only.
 """
 
+from collections.abc import Callable
+
 from jaxtyping import Float, Int
 from torch import Tensor
 
@@ -24,3 +26,6 @@ Logits = Float[Tensor, "n C"]
 
 Curve = Float[Tensor, " epochs"]
 """A quantity per epoch of a trajectory."""
+
+Progress = Callable[[str, int, int], None]
+"""Told what is going on, how many parts of it are done, and of how many."""

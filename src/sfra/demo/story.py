@@ -38,10 +38,10 @@ class Audited:
         return {
             "model": self.model.name,
             "story": self.model.story,
-            "retain_before": report.retain["before"],
-            "forget_before": report.forget["before"],
-            "retain_after": report.retain["after"],
-            "forget_after": report.forget["after"],
+            "retain_before": report.retain.before,
+            "forget_before": report.forget.before,
+            "retain_after": report.retain.after,
+            "forget_after": report.forget.after,
             "rs": report.rs,
             "delta_rs": report.delta_rs,
             "verdict": report.verdict,
@@ -126,7 +126,8 @@ def _reference_row(report: AuditReport) -> dict[str, Any]:
     """Read the reference's own numbers off the verdict's row."""
     row = report.results[0]
     accuracies = {
-        name: row[f"reference_{name}"] for name in ("retain_before", "forget_before", "retain_after", "forget_after")
+        name: getattr(row, f"reference_{name}")
+        for name in ("retain_before", "forget_before", "retain_after", "forget_after")
     }
     return {
         "model": "reference",

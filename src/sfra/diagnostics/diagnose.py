@@ -10,7 +10,7 @@ from torch import Tensor
 
 from sfra.attack.grid import Setting
 from sfra.attack.probes import Probes
-from sfra.auditing.evidence import Evidence
+from sfra.auditing.measure import Evidence
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.diagnostics.alignment import AlignmentOverSeeds, alignment, over_seeds
@@ -67,9 +67,9 @@ def diagnose(
     chosen = setting or evidence.runs[0].setting
     runs = [run for run in evidence.runs if run.setting == chosen]
     if not runs:
-        there = dict.fromkeys(f"{run.setting.scale}, {run.setting.variant}" for run in evidence.runs)
+        there = dict.fromkeys(f"{run.setting.scale.name}, {run.setting.variant}" for run in evidence.runs)
         raise InputError(
-            "the audit has no such setting", expected=" or ".join(there), got=f"{chosen.scale}, {chosen.variant}"
+            "the audit has no such setting", expected=" or ".join(there), got=f"{chosen.scale.name}, {chosen.variant}"
         )
     measured = [one for one in evidence.measured or () if one.run.setting == chosen]
     test = evidence.subject.test
@@ -81,7 +81,7 @@ def diagnose(
         labels=None if test is None else test.labels,
         traces=[one.test for one in measured],
         gain=runs[0].placed.gain,
-        scale=chosen.scale,
+        scale=chosen.scale.name,
         variant=chosen.variant,
         proposal=proposal,
         epsilons=epsilons,

@@ -6,12 +6,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
-from sfra.attack.grid import Progress, Setting, relearn_release
+from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.measure import Split, measure, outcomes
-from sfra.auditing.trace import RULES
+from sfra.auditing.inputs import Split
+from sfra.auditing.measure import measure
+from sfra.auditing.rules import RULES
+from sfra.auditing.score import scores
 from sfra.core.errors import InputError
 from sfra.core.head import Head
+from sfra.core.types import Progress
 from sfra.data.sets import FeatureSet
 from sfra.diagnostics.record import Record
 
@@ -83,10 +86,11 @@ def sensitivity(
     >>> [(point.n, point.m) for point in found.points], found.left_out
     ([(100, 10)], ((100, 60),))
     """
-    if rule not in RULES or rule == "validation":
-        raise InputError("sensitivity cannot use this rule", expected="source-free or worst-case", got=rule)
+    usable_rules = [name for name, one in RULES.items() if not one.validates]
+    if rule not in usable_rules:
+        raise InputError("sensitivity cannot use this rule", expected=" or ".join(usable_rules), got=rule)
     config = config or AuditConfig()
-    setting = Setting(kappa=config.kappa, variant=variant)
+    setting = Setting(scale=config.scales.verdict, variant=variant)
     pairs = [(a, b) for a in sorted(set(n)) for b in sorted(set(m))]
     usable = [(a, b) for a, b in pairs if (1 + len(forget)) * b <= a]
     if not usable:
@@ -99,7 +103,7 @@ def sensitivity(
             progress("auditing other N and M", done, len(usable))
         points.append(_point(head, data, forget, setting, rule, replace(config, n=a, m=b)))
     left_out = tuple(pair for pair in pairs if pair not in usable)
-    return Sensitivity(scale=setting.scale, variant=variant, rule=rule, points=tuple(points), left_out=left_out)
+    return Sensitivity(scale=setting.scale.name, variant=variant, rule=rule, points=tuple(points), left_out=left_out)
 
 
 def sensitivity_from_rows(
@@ -136,8 +140,8 @@ def _point(
     head: Head, data: FeatureSet, forget: Sequence[int], setting: Setting, rule: str, config: AuditConfig
 ) -> Point:
     runs = relearn_release(head, forget, [setting], config)
-    measured = measure(runs, Split(report=data, select=None, own_validation=False), forget)
-    found = next(outcome for outcome in outcomes(measured) if outcome.rule == rule)
+    measured = measure(runs, Split(report=data, validation=None, own_validation=False), forget)
+    found = next(one for one in scores(measured) if one.rule == rule)
     settings = config.probe_settings(head.classes, len(forget))
     return Point(
         n=settings.n,

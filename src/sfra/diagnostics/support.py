@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 import torch
 
 from sfra.attack.probes import MAX_DRAWS, Probes, proposals, sample_probes
-from sfra.attack.scale import place
+from sfra.attack.scale import Native, Scale, place
 from sfra.core.errors import SamplingError
 from sfra.core.head import Head
 from sfra.diagnostics.record import Record
@@ -58,7 +58,7 @@ def compare_support(
     n: int,
     m: int,
     names: Sequence[str] | None = None,
-    kappa: float | None = None,
+    scale: Scale = Native(),  # noqa: B008  (frozen)
     seed: int = 0,
     device: str | torch.device | None = None,
     max_draws: int = MAX_DRAWS,
@@ -74,7 +74,7 @@ def compare_support(
         n: Candidates per retain class.
         m: Probes per retain class.
         names: Proposals; all of them by default.
-        kappa: Scale of the head, as in :func:`sfra.attack.scale.place`; None is native.
+        scale: Scale of the head.
         seed: Seed of all draws.
         device: Where to compute.
         max_draws: Draw budget of each proposal.
@@ -84,7 +84,7 @@ def compare_support(
     >>> rows[0].nonnegative_vectors < 1.0, rows[1].nonnegative_vectors
     (True, 1.0)
     """
-    placed = place(head, forget, kappa=kappa).head
+    placed = place(head, forget, scale=scale).head
     rows = []
     for name in names if names is not None else proposals.names():
         try:

@@ -212,7 +212,7 @@ def read_trajectories(rows: Rows, store: Store, *, scale: str = "canonical") -> 
     }
     found = []
     for key, row in cells.items():
-        report = read_result(store.folder(key) / "audit.json")
+        report = read_result(store.folder(key) / "audit.json").to_dict()
         identity = {name: row[name] for name in ("dataset", "backbone", "cell")}
         made = tradeoff_rows(report, method=row["method"], scale=scale, variant="released")
         found += [identity | point for point in made]

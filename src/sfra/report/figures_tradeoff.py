@@ -45,7 +45,7 @@ def tradeoff_rows(
         forget = "+".join(map(str, report["forget_classes"]))
         return [
             {"method": method, "forget": forget, "seed": run["seed"], **point}
-            for run in report["trajectory"]
+            for run in report["traces"]
             if (run["subject"], run["scale"], run["variant"]) == ("model", scale, variant) and run["rs"] is not None
             for point in _points(run["retain"], run["rs"])
         ]

@@ -35,7 +35,7 @@ def audit_trajectory_figure(report: Mapping[str, Any], *, style: Style | None = 
 
 def trajectory_rows(report: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Read the curves of the verdict's scale and variant: a row per curve, seed and epoch."""
-    runs = [r for r in report["trajectory"] if (r["scale"], r["variant"]) == (report["scale"], report["variant"])]
+    runs = [r for r in report["traces"] if (r["scale"], r["variant"]) == (report["scale"], report["variant"])]
     first = min(run["seed"] for run in runs)
     names = {"retain": "retain accuracy", "forget": "forget accuracy", "rs": "RS"}
     rows = []

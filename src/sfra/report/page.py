@@ -36,7 +36,7 @@ def read_audit(path: str | Path) -> dict[str, Any]:
             got=given,
             do="keep an audit with sfra audit … --out DIR, and pass that folder",
         )
-    return read_result(file)
+    return read_result(file).to_dict()
 
 
 def find_audits(paths: Sequence[str | Path]) -> list[tuple[str, dict[str, Any]]]:

@@ -42,7 +42,7 @@ def audit_data(audit: Mapping[str, Any], *, all_runs: bool = True) -> dict[str, 
 
 def measured(audit: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """List the runs of an audit whose accuracies are known."""
-    return [run for run in audit["trajectory"] if run["retain"] is not None and run["forget"] is not None]
+    return [run for run in audit["traces"] if run["retain"] is not None and run["forget"] is not None]
 
 
 def page_runs(audits: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:

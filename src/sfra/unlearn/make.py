@@ -17,10 +17,10 @@ from torch import nn
 
 from sfra import unlearn
 from sfra._version import __version__
-from sfra.attack.grid import Progress
 from sfra.auditing.naming import check_order
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError, NotFiniteError
+from sfra.core.types import Progress
 from sfra.data import Augment, ImageTensors
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import Checkpoint

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from sfra.auditing.findings.finding import HIGH_RS, Finding, above, percent
+from sfra.auditing.findings.registry import HIGH_RS, above, finding, percent
+from sfra.auditing.result import Finding
 from sfra.core.metrics import TOLERANCE
 
 REFERENCE_FORGET = 0.02  # retrained models print 0.00; one stray hit in 50 samples is 0.02
@@ -10,7 +11,8 @@ REFERENCE_GAP = 0.05
 DELTA_BAND = 0.1  # the band is twice the spread between printings of one and the same audit
 
 
-def reference_missing(reference_rs: float | None) -> Finding | None:
+@finding("reference-missing")
+def reference_missing(rs: float, reference_rs: float | None = None) -> Finding | None:
     """Fire when there is no retrained reference to compare with."""
     message = (
         "No retrained reference was given: the score says how much of the class comes back, not whether the model "
@@ -19,6 +21,7 @@ def reference_missing(reference_rs: float | None) -> Finding | None:
     return Finding("reference-missing", "warning", None, None, message) if reference_rs is None else None
 
 
+@finding("reference-saw-class")
 def reference_saw_class(reference_forget_before: float) -> Finding | None:
     """Fire when the reference recognises the forget class before any relearning."""
     message = (
@@ -28,6 +31,7 @@ def reference_saw_class(reference_forget_before: float) -> Finding | None:
     return above(reference_forget_before, REFERENCE_FORGET, "reference-saw-class", "critical", message)
 
 
+@finding("reference-differs")
 def reference_differs(retain_before: float, reference_retain_before: float) -> Finding | None:
     """Fire when model and reference are not equally good on the retain classes."""
     message = (
@@ -38,23 +42,25 @@ def reference_differs(retain_before: float, reference_retain_before: float) -> F
     return above(gap, REFERENCE_GAP, "reference-differs", "warning", message)
 
 
-def generic_relearnability(rs: float, delta: float) -> Finding | None:
+@finding("generic-relearnability")
+def generic_relearnability(rs: float, delta_rs: float) -> Finding | None:
     """Fire when RS is at least 0.5 and ΔRS at most 0.1 away from zero."""
-    if rs < HIGH_RS - TOLERANCE or abs(delta) > DELTA_BAND + TOLERANCE:
+    if rs < HIGH_RS - TOLERANCE or abs(delta_rs) > DELTA_BAND + TOLERANCE:
         return None
     message = (
-        f"RS is high ({rs:.2f}), but a model that never saw the class scores about as high (ΔRS {delta:+z.2f}): the "
+        f"RS is high ({rs:.2f}), but a model that never saw the class scores about as high (ΔRS {delta_rs:+z.2f}): the "
         "class is easy to relearn in general. This is not evidence that the model remembers it."
     )
-    return Finding("generic-relearnability", "warning", delta, DELTA_BAND, message)
+    return Finding("generic-relearnability", "warning", delta_rs, DELTA_BAND, message)
 
 
-def negative_delta(delta: float) -> Finding | None:
+@finding("negative-delta")
+def negative_delta(delta_rs: float) -> Finding | None:
     """Fire when the model gives back clearly less than its reference."""
-    if delta >= -DELTA_BAND - TOLERANCE:
+    if delta_rs >= -DELTA_BAND - TOLERANCE:
         return None
     message = (
-        f"The class comes back less easily than in a model that never saw it (ΔRS {delta:+z.2f}): unlearning may have "
-        "damaged or hidden it, or the reference is not comparable. This is not a proof of erasure."
+        f"The class comes back less easily than in a model that never saw it (ΔRS {delta_rs:+z.2f}): unlearning may "
+        "have damaged or hidden it, or the reference is not comparable. This is not a proof of erasure."
     )
-    return Finding("negative-delta", "info", delta, -DELTA_BAND, message)
+    return Finding("negative-delta", "info", delta_rs, -DELTA_BAND, message)

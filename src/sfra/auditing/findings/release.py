@@ -5,26 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from statistics import median
 
+from sfra.attack.scale import Canonical, place
 from sfra.attack.settings import stable_m
-from sfra.auditing.findings.finding import HIGH_RS, Finding, above
+from sfra.auditing.findings.registry import above, finding
+from sfra.auditing.result import Finding
 from sfra.core.errors import counted
+from sfra.core.head import Head
 from sfra.core.metrics import TOLERANCE
 
 OUTLIER_Z = 3.5  # the usual cut of a robust z
 NORM_FLOOR, BIAS_FLOOR = 0.25, 0.5  # least spread assumed: of the median norm; in logits
 
 
-def forget_row_missing(restored: int) -> Finding | None:
+@finding("forget-row-missing")
+def forget_row_missing(restored_rows: int) -> Finding | None:
     """Fire when the head had lost forget rows that were drawn anew."""
-    classes, each = counted(restored, "forget class", "forget classes"), "it" if restored == 1 else "each"
+    classes, each = counted(restored_rows, "forget class", "forget classes"), "it" if restored_rows == 1 else "each"
     message = (
         f"The released head has no output for {classes}: {each} was restored with a random row. "
-        "The scores depend a little on that draw, and the accuracy before is that of the restored head."
+        "The scores depend a little on that draw, and the accuracy before is that of the restored_rows head."
     )
-    return above(float(restored), 0.0, "forget-row-missing", "info", message)
+    return above(float(restored_rows), 0.0, "forget-row-missing", "info", message)
 
 
-def forget_row_outlier(
+def row_outlier(
     forget: int, norm: float, bias: float, retain_norms: Sequence[float], retain_biases: Sequence[float]
 ) -> Finding | None:
     """Fire when a forget row stands out among the retain rows, in norm or in bias.
@@ -44,17 +48,26 @@ def forget_row_outlier(
     return above(max(z_norm, z_bias), OUTLIER_Z, "forget-row-outlier", "warning", message)
 
 
-def no_normalisation(normalised: bool | None, rs: float) -> Finding | None:
-    """Fire when RS is below 0.5 in a network without normalisation; None: nothing is known of the network."""
-    message = (
-        f"The network has no layer that normalises (batch norm, layer norm …), and RS is {rs:.2f}. In such a network "
-        "even a class that is there by construction can stay hidden: a low RS says little here. Audit the original "
-        "with its output for the class switched off, and look at the sweep over scales."
-    )
-    low = normalised is False and rs < HIGH_RS - TOLERANCE
-    return Finding("no-normalisation", "warning", rs, HIGH_RS, message) if low else None
+@finding("forget-row-outlier")
+def forget_row_outlier(head: Head, forget: Sequence[int]) -> list[Finding]:
+    """Fire when a forget row stands out among the retain rows, centred or as released.
+
+    A row added to all of them changes nothing, but hides an odd one.
+    """
+    found = []
+    for label in forget:
+        for view in (place(head, forget, scale=Canonical()).head, head):
+            norms, biases = view.weight.norm(dim=1).tolist(), view.bias.tolist()
+            retain = [k for k in range(view.classes) if k not in forget]
+            retain_norms, retain_biases = [norms[k] for k in retain], [biases[k] for k in retain]
+            odd = row_outlier(label, norms[label], biases[label], retain_norms, retain_biases)
+            if odd is not None:
+                found.append(odd)
+                break
+    return found
 
 
+@finding("rare-class")
 def rare_class(acceptance: Mapping[int, float]) -> Finding | None:
     """Fire when classes were sampled conditionally; `acceptance` is the share of plain draws that each wins."""
     if not acceptance:
@@ -70,6 +83,7 @@ def rare_class(acceptance: Mapping[int, float]) -> Finding | None:
     return Finding("rare-class", "info", rarest[0][1], None, message)
 
 
+@finding("small-m")
 def small_m(m: int, retain_classes: int) -> Finding | None:
     """Fire when M is below ``min(200, 1800 / retain classes)``, the least that was seen to be stable."""
     stable = stable_m(retain_classes)

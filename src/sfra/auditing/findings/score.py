@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from sfra.auditing.findings.finding import HIGH_RS, Finding, above, percent
+from sfra.auditing.findings.registry import HIGH_RS, above, finding, percent
+from sfra.auditing.result import Finding, Score
 from sfra.core.errors import counted
 from sfra.core.metrics import TOLERANCE, degenerate_floor, mean_and_std
 
@@ -17,21 +18,7 @@ PASSING_FALL = 0.1  # single epochs jump by less
 FOUND = ("recovered", "no-reference")  # readings in which the class is back
 
 
-def nothing_measured(samples: int) -> Finding | None:
-    """Fire when the audit had no evaluation samples."""
-    message = "No evaluation data was given: the head was relearned, but nothing was measured or can be concluded."
-    return Finding("nothing-measured", "warning", None, None, message) if samples == 0 else None
-
-
-def forget_not_low(forget_before: float) -> Finding | None:
-    """Fire when the released model still recognises the forget class."""
-    message = (
-        f"The released model still recognises {percent(forget_before)} of the forget samples: it has not unlearned "
-        f"the class in the first place, and only the other {percent(1.0 - forget_before)} can come back."
-    )
-    return above(forget_before, FORGET_LOW, "forget-not-low", "warning", message)
-
-
+@finding("retain-low")
 def retain_low(retain_before: float, retain_after: float) -> Finding | None:
     """Fire when the released or the relearned head recognises less than half of the retain samples."""
     released = (
@@ -49,6 +36,17 @@ def retain_low(retain_before: float, retain_after: float) -> Finding | None:
     return Finding("retain-low", "warning", retain_after, RETAIN_LOW, relearned) if fires else None
 
 
+@finding("forget-not-low")
+def forget_not_low(forget_before: float) -> Finding | None:
+    """Fire when the released model still recognises the forget class."""
+    message = (
+        f"The released model still recognises {percent(forget_before)} of the forget samples: it has not unlearned "
+        f"the class in the first place, and only the other {percent(1.0 - forget_before)} can come back."
+    )
+    return above(forget_before, FORGET_LOW, "forget-not-low", "warning", message)
+
+
+@finding("retain-drop")
 def retain_drop(retain_before: float, retain_after: float) -> Finding | None:
     """Fire when relearning costs more than 5 points of retain accuracy."""
     message = (
@@ -58,6 +56,7 @@ def retain_drop(retain_before: float, retain_after: float) -> Finding | None:
     return above(retain_before - retain_after, RETAIN_DROP, "retain-drop", "warning", message)
 
 
+@finding("degenerate")
 def degenerate(rs: float, retain_before: float, retain_after: float) -> Finding | None:
     """Fire when retain accuracy fell by more than 10 points, or RS does not exceed the degenerate floor."""
     drop, floor = retain_before - retain_after, degenerate_floor(retain_before)
@@ -74,16 +73,31 @@ def degenerate(rs: float, retain_before: float, retain_after: float) -> Finding 
     return above(drop, DEGENERATE_DROP, "degenerate", "critical", collapse)
 
 
-def scale_disagreement(native: str, canonical: str, native_rs: float, canonical_rs: float) -> Finding | None:
+@finding("seed-spread")
+def seed_spread(rs_seeds: Sequence[float]) -> Finding | None:
+    """Fire when RS varies between seeds; one seed alone has no spread."""
+    mean, std = mean_and_std(rs_seeds)
+    if std is None:
+        return None
+    ends = f"from {min(rs_seeds):.2f} to {max(rs_seeds):.2f}"
+    message = f"RS varies between the {len(rs_seeds)} seeds: {mean:.2f} ± {std:.2f}, {ends}."
+    return above(std, SEED_SPREAD, "seed-spread", "warning", message)
+
+
+@finding("scale-disagreement")
+def scale_disagreement(native: Score, canonical: Score) -> Finding | None:
     """Fire when the verdicts at native and canonical scale differ."""
     message = (
-        f"The verdict depends on the scale of the features: {native} (RS {native_rs:.2f}) as released, {canonical} "
-        f"(RS {canonical_rs:.2f}) at the canonical scale. Compare models at the canonical scale, and look at the sweep."
+        f"The verdict depends on the scale of the features: {native.verdict} (RS {native.rs:.2f}) as released, "
+        f"{canonical.verdict} (RS {canonical.rs:.2f}) at the canonical scale. Compare models at the canonical scale, "
+        "and look at the sweep."
     )
-    gap = abs(native_rs - canonical_rs)
-    return Finding("scale-disagreement", "warning", gap, None, message) if native != canonical else None
+    gap = abs(native.rs - canonical.rs)
+    differ = native.verdict != canonical.verdict
+    return Finding("scale-disagreement", "warning", gap, None, message) if differ else None
 
 
+@finding("few-eval-samples")
 def few_eval_samples(forget_samples: int) -> Finding | None:
     """Fire when the standard error of the forget accuracy, at its worst ``0.5 / √n``, is more than 0.05."""
     error = 0.5 / forget_samples**0.5
@@ -94,48 +108,57 @@ def few_eval_samples(forget_samples: int) -> Finding | None:
     return above(error, STANDARD_ERROR, "few-eval-samples", "warning", message)
 
 
-def seed_spread(rs: Sequence[float]) -> Finding | None:
-    """Fire when RS varies between seeds; one seed alone has no spread."""
-    mean, std = mean_and_std(rs)
-    if std is None:
+@finding("late-recovery")
+def late_recovery(rs_curve: Sequence[float]) -> Finding | None:
+    """Fire when RS still rises over the last tenth of the epochs; `rs_curve` starts with the released head."""
+    if len(rs_curve) < 2:
         return None
-    message = f"RS varies between the {len(rs)} seeds: {mean:.2f} ± {std:.2f}, from {min(rs):.2f} to {max(rs):.2f}."
-    return above(std, SEED_SPREAD, "seed-spread", "warning", message)
-
-
-def late_recovery(rs: Sequence[float]) -> Finding | None:
-    """Fire when RS still rises over the last tenth of the epochs; `rs` starts with the released head."""
-    if len(rs) < 2:
-        return None
-    tail = max(1, round(LATE_SHARE * (len(rs) - 1)))
-    rise = rs[-1] - rs[-1 - tail]
-    when = f"the last {tail} of {len(rs) - 1} epochs" if tail > 1 else "the last epoch"
+    tail = max(1, round(LATE_SHARE * (len(rs_curve) - 1)))
+    rise = rs_curve[-1] - rs_curve[-1 - tail]
+    when = f"the last {tail} of {len(rs_curve) - 1} epochs" if tail > 1 else "the last epoch"
     message = (
-        f"The class was still coming back when relearning ended: RS rose by {rise:.2f} to {rs[-1]:.2f} in {when}. "
-        "A longer run would probably score higher."
+        f"The class was still coming back when relearning ended: RS rose by {rise:.2f} to {rs_curve[-1]:.2f} in {when}."
+        " A longer run would probably score higher."
     )
     return above(rise, LATE_RISE, "late-recovery", "warning", message)
 
 
-def passing_recovery(last: str, best: str, last_rs: float, best_rs: float, epochs: Sequence[int]) -> Finding | None:
+@finding("passing-recovery")
+def passing_recovery(last: Score, best: Score) -> Finding | None:
     """Fire when the class is back at an earlier epoch, but not at the last one, which the verdict rests on.
 
     Args:
-        last: Verdict of the last epoch.
-        best: Verdict of the best epoch that keeps 90 % of the retain accuracy.
-        last_rs: RS of the last epoch.
-        best_rs: RS of the best one.
-        epochs: Which epoch that is, per seed.
+        last: Score of the last epoch.
+        best: Score of the best epoch that keeps 90 % of the retain accuracy.
     """
-    broken = last == "degenerate"
-    lost = best in FOUND and last not in (*FOUND, "not-unlearned") and best_rs >= HIGH_RS - TOLERANCE
-    if not lost or (best_rs - last_rs <= PASSING_FALL + TOLERANCE and not broken):
+    broken = last.verdict == "degenerate"
+    lost = best.verdict in FOUND and last.verdict not in (*FOUND, "not-unlearned") and best.rs >= HIGH_RS - TOLERANCE
+    if not lost or (best.rs - last.rs <= PASSING_FALL + TOLERANCE and not broken):
         return None
-    first, final = min(epochs), max(epochs)
+    first, final = min(best.epochs), max(best.epochs)
     when = f"epoch {first}" if first == final else f"epochs {first} to {final}, by seed"
     end = "relearning has broken the retain classes" if broken else "it is not"
     message = (
-        f"On the way the class is back (RS {best_rs:.2f} at {when}); at the last epoch, which the verdict rests on, "
-        f"{end} (RS {last_rs:.2f}). The best of many epochs flatters, but the class was in reach: read RS@ε as well."
+        f"On the way the class is back (RS {best.rs:.2f} at {when}); at the last epoch, which the verdict rests on, "
+        f"{end} (RS {last.rs:.2f}). The best of many epochs flatters, but the class was in reach: read RS@ε as well."
     )
-    return Finding("passing-recovery", "warning", best_rs, HIGH_RS, message)
+    return Finding("passing-recovery", "warning", best.rs, HIGH_RS, message)
+
+
+@finding("no-normalisation")
+def no_normalisation(normalised: bool | None, rs: float) -> Finding | None:
+    """Fire when RS is below 0.5 in a network without normalisation; None: nothing is known of the network."""
+    message = (
+        f"The network has no layer that normalises (batch norm, layer norm …), and RS is {rs:.2f}. In such a network "
+        "even a class that is there by construction can stay hidden: a low RS says little here. Audit the original "
+        "with its output for the class switched off, and look at the sweep over scales."
+    )
+    low = normalised is False and rs < HIGH_RS - TOLERANCE
+    return Finding("no-normalisation", "warning", rs, HIGH_RS, message) if low else None
+
+
+@finding("nothing-measured")
+def nothing_measured(samples: int) -> Finding | None:
+    """Fire when the audit had no evaluation samples."""
+    message = "No evaluation data was given: the head was relearned, but nothing was measured or can be concluded."
+    return Finding("nothing-measured", "warning", None, None, message) if samples == 0 else None

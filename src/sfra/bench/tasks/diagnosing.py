@@ -54,7 +54,7 @@ def diagnostics(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict
                 features=release.test.features,
                 labels=release.test.labels,
                 gain=placed[0].gain,
-                scale=setting.scale,
+                scale=setting.scale.name,
                 variant=setting.variant,
                 proposal=release.config.proposal,
                 points=POINTS,
@@ -76,7 +76,7 @@ def geometry(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[st
     most = max(MAP_POINTS, 4 * placed.head.classes)
     found = embed(placed.head, probes, release.test.features, labels, gain=placed.gain, most=most)
     _write(out / GEOMETRY, found.to_dict())
-    shown = {"scale": setting.scale, "variant": setting.variant, "points": len(found.points)}
+    shown = {"scale": setting.scale.name, "variant": setting.variant, "points": len(found.points)}
     return {**shown, "perplexity": found.perplexity, **release.facts()}
 
 
@@ -94,10 +94,11 @@ class _Release:
     def settings(self) -> list[Setting]:
         """Scales of the audit, that of the verdict first."""
         from sfra.attack.grid import Setting
-        from sfra.attack.scale import KAPPA
+        from sfra.attack.scale import Canonical, Native
 
         variant = "restored-row" if self.missing else "released"
-        return [Setting(kappa=kappa, variant=variant) for kappa in dict.fromkeys([self.config.kappa, KAPPA, None])]
+        scales = dict.fromkeys([self.config.scales.verdict, Canonical(), Native()])
+        return [Setting(scale=scale, variant=variant) for scale in scales]
 
     @property
     def seeds(self) -> range:
@@ -109,7 +110,7 @@ class _Release:
         from sfra.attack.probes import sample_probes
         from sfra.attack.scale import place
 
-        placed = place(self.head, self.forget, kappa=setting.kappa, variant=setting.variant, seed=seed)
+        placed = place(self.head, self.forget, scale=setting.scale, variant=setting.variant, seed=seed)
         settings = self.config.probe_settings(placed.head.classes, len(self.forget))
         return placed, sample_probes(placed.head, self.forget, **asdict(settings), seed=seed, device=self.config.device)
 

@@ -1,0 +1,136 @@
+"""What findings look at: the facts of one audit, under the names that findings use for their parameters."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from torch import nn
+
+from sfra.attack.settings import AttackSettings
+from sfra.auditing.measure import Evidence
+from sfra.auditing.result import Score
+from sfra.core.head import Head
+from sfra.release import Release
+
+NORMS = re.compile(r"norm|running_(mean|var)|(^|[._])(bn|ln|gn)\d*[._]", re.IGNORECASE)
+"""What tensors of a normalisation are called."""
+
+OF_WEIGHTS = ("weightnorm", "spectralnorm")
+"""Layers that say "norm" and leave the features alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts:
+    """One audit as findings see it; None stands for what is not known."""
+
+    evidence: Evidence
+    scores: Sequence[Score]
+    """The model's, the verdict's first; none where nothing was measured."""
+    reference_scores: Sequence[Score]
+    """The reference's own."""
+    config: AttackSettings
+
+    @property
+    def forget(self) -> tuple[int, ...]:
+        """The forget classes."""
+        return self.evidence.subject.forget
+
+    @property
+    def last(self) -> Score | None:
+        """The score of the verdict."""
+        return self.scores[0] if self.scores else None
+
+    @property
+    def best(self) -> Score | None:
+        """The worst case in the verdict's setting."""
+        return self._beside(rule="worst-case")
+
+    @property
+    def native(self) -> Score | None:
+        """The score as released, under the verdict's rule."""
+        return self._beside(scale="native")
+
+    @property
+    def canonical(self) -> Score | None:
+        """The score at canonical scale, under the verdict's rule."""
+        return self._beside(scale="canonical")
+
+    def _beside(self, **changed: str) -> Score | None:
+        if self.last is None:
+            return None
+        wanted = {name: getattr(self.last, name) for name in ("scale", "variant", "rule")} | changed
+        return next(one for one in self.scores if all(getattr(one, name) == it for name, it in wanted.items()))
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a number of the verdict's score, such as ``rs`` or ``retain_before``."""
+        if name not in Score.__struct_fields__:
+            raise AttributeError(name)
+        return None if self.last is None else getattr(self.last, name)
+
+    @property
+    def reference_forget_before(self) -> float | None:
+        """Forget accuracy of the reference with its own row: what a fresh row answers is chance."""
+        if self.last is None:
+            return None
+        own = [one for one in self.reference_scores if (one.scale, one.rule) == (self.last.scale, self.last.rule)]
+        return next((one.forget_before for one in own if one.variant == "released"), None)
+
+    @property
+    def rs_curve(self) -> list[float] | None:
+        """RS of every epoch of the verdict's first run."""
+        return None if self.evidence.measured is None else self.evidence.measured[0].test.rs.tolist()
+
+    @property
+    def samples(self) -> int:
+        """Evaluation samples."""
+        return 0 if self.evidence.subject.test is None else len(self.evidence.subject.test)
+
+    @property
+    def head(self) -> Head | None:
+        """The released head, if it has its forget rows."""
+        return None if self.evidence.subject.missing else self.evidence.subject.release.head
+
+    @property
+    def restored_rows(self) -> int:
+        """Forget rows that the release had lost."""
+        return len(self.forget) if self.evidence.subject.missing else 0
+
+    @property
+    def retain_classes(self) -> int:
+        """Number of retain classes."""
+        return self.evidence.subject.classes - len(self.forget)
+
+    @property
+    def m(self) -> int:
+        """Probes per retain class."""
+        classes = self.evidence.subject.classes
+        return self.config.probe_settings(classes, len(self.forget)).m
+
+    @property
+    def acceptance(self) -> Mapping[int, float]:
+        """Share of plain draws that each conditionally sampled class wins."""
+        probes = self.evidence.runs[0].probes
+        return {label: float(probes.acceptance[label]) for label in probes.conditional}
+
+    @property
+    def normalised(self) -> bool | None:
+        """Whether the network normalises its features."""
+        return normalises(self.evidence.subject.release)
+
+
+def normalises(release: Release) -> bool | None:
+    """Say whether a network has a layer that normalises its features; None where its layers cannot be seen.
+
+    "norm" in the name of a layer's class makes it one, unless it normalises weights. Networks that call functions are
+    known by the names of their tensors, such as ``bn1.weight``. In doubt a network counts as normalised.
+    """
+    network = getattr(release.encoder, "model", None)
+    if not isinstance(network, nn.Module):
+        return None
+    kinds = (type(part).__name__.lower() for part in network.modules() if part is not network)
+    if any("norm" in kind and not kind.endswith(OF_WEIGHTS) for kind in kinds):
+        return True
+    return any(NORMS.search(name) is not None for name in network.state_dict())

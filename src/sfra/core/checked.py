@@ -1,0 +1,32 @@
+"""Settings that are checked against their own annotations on creation."""
+
+from __future__ import annotations
+
+from dataclasses import MISSING, fields
+from functools import cache
+from typing import Any, get_type_hints
+
+import msgspec
+
+from sfra.core.errors import InputError
+
+
+def check_fields(settings: Any) -> None:
+    """Refuse a field of a dataclass whose value does not fit its annotation; call it from ``__post_init__``.
+
+    Bounds come from the annotation: ``Annotated[int, msgspec.Meta(ge=1)]`` refuses 0.
+    """
+    kind: type = type(settings)
+    for name, hint in _hints(kind).items():
+        value = getattr(settings, name)
+        try:
+            msgspec.convert(value, hint)
+        except msgspec.ValidationError as problem:
+            expected = str(problem).removeprefix("Expected ").partition(", got ")[0].replace("`", "")
+            raise InputError(f"{name} does not fit", expected=expected, got=repr(value)) from None
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name] for field in fields(kind) if field.init or field.default is not MISSING}
