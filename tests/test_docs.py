@@ -13,8 +13,7 @@ from typer.main import get_command
 
 from sfra.auditing.verdict import VERDICTS
 from sfra.bench.plan import plan
-from sfra.bench.protocol import PUBLISHED, load_protocol
-from sfra.bench.shapes import ABLATION, PROTOCOL
+from sfra.bench.protocol import PUBLISHED, Ablation, Protocol, load_protocol
 from sfra.cli.app import app
 
 ROOT = Path(__file__).parents[1]
@@ -141,8 +140,8 @@ def test_a_table_of_verdicts_has_every_verdict(page: str, heading: str) -> None:
 def test_the_protocol_that_is_shown_has_every_key_and_can_be_loaded(tmp_path: Path) -> None:
     shown = section("docs/benchmark.md", "Protocols").split("```toml\n")[1].split("```")[0]
     content = tomllib.loads(shown)
-    assert set(content) == {*PROTOCOL, "extends"}
-    assert {key for one in content["ablation"] for key in one} == set(ABLATION) - {"forget"}
+    assert set(content) == {*Protocol.__struct_fields__, "ablation", "extends"} - {"ablations"}
+    assert {key for one in content["ablation"] for key in one} == set(Ablation.__struct_fields__) - {"forget"}
     (tmp_path / "shown.toml").write_text(shown, encoding="utf-8")
     assert load_protocol(tmp_path / "shown.toml").name == "my-benchmark"
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from msgspec.structs import replace
 
 from sfra.auditing.audit import audit
 from sfra.bench.engine.store import Store
@@ -179,16 +180,16 @@ def test_a_part_of_a_protocol_is_the_same_cells(store: Path, tmp_path: Path) -> 
 def test_another_data_set_under_the_same_name_is_refused(
     store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from sfra.bench.engine.work import Context
-    from sfra.bench.tasks import models as works
+    from sfra.bench.engine.task import Context
+    from sfra.bench.tasks import models
 
     goal = next(g for g in plan(PROTOCOL) if g.identity["method"] == "delete" and g.what == "audit")
     cell = goal.cell.needs["test"]
     inputs = {"model": Store(store, read_only=True).folder(cell.needs["model"])}
     smaller = digits().select(torch.arange(100))
-    monkeypatch.setattr(works, "_images", lambda data, split: smaller)
+    monkeypatch.setattr(models, "_images", lambda data, split: smaller)
     with pytest.raises(InputError, match="not the one that the model was trained on"):
-        works.features(cell, inputs, tmp_path, Context())
+        models.features(cell.settings, inputs, tmp_path, Context())
 
 
 @pytest.mark.parametrize(
@@ -203,9 +204,8 @@ def test_a_method_that_misbehaves_is_reported_and_the_rest_goes_on(
     store: Path, method: str, reason: str, message: str
 ) -> None:
     """The other methods of the grid are done: it is the same store, and only what the new method needs is computed."""
-    fields = {name: getattr(PROTOCOL, name) for name in Protocol.__dataclass_fields__}
     limits = {"default": 300, "unlearn": 300 if reason != "time-limit" else 2}
-    mixed = Protocol(**{**fields, "methods": (method, "retrained", "delete"), "forget": ((3,),), "limits": limits})
+    mixed = replace(PROTOCOL, methods=(method, "retrained", "delete"), forget=((3,),), limits=limits)
     summary = run_protocol(mixed, store)
     assert [failure.reason for failure in summary.failed] == [reason]
     assert message in summary.failed[0].message

@@ -8,13 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from builders.bench import number as number
+from builders.bench import put
 from sfra.bench.engine import packing
 from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.compute import compute
 from sfra.bench.engine.packing import pack, read_facts, unpack
 from sfra.bench.engine.store import Store
-from sfra.bench.engine.work import Context
 from sfra.core.errors import InputError, UnsafeFileError
 
 ONE = Cell(kind="number", settings={"value": 1})
@@ -25,8 +23,7 @@ SUM = Cell(kind="sum", needs={"a": ONE, "b": TWO})
 @pytest.fixture
 def full(tmp_path: Path) -> Store:
     store = Store(tmp_path / "full")
-    for cell in (ONE, TWO, SUM):
-        compute(cell, store, tag="t", context=Context(keep=store.scratch(cell)))
+    put(store, ONE, TWO, SUM)
     return store
 
 

@@ -6,6 +6,7 @@ import errno
 import fcntl
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -14,14 +15,14 @@ from typing import Any
 
 import pytest
 
-from builders.bench import make_trouble
+from builders.bench import make_trouble, put
+from builders.kills import violations
 from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.compute import compute
+from sfra.bench.engine.disk import StoreError
 from sfra.bench.engine.journal import read_journals, seconds_per_kind
-from sfra.bench.engine.store import Failure, Store, StoreError
-from sfra.bench.engine.verify import violations
-from sfra.bench.engine.work import Context
-from sfra.core.errors import InputError, SfraError
+from sfra.bench.engine.packing import pack, unpack
+from sfra.bench.engine.store import FOLDERS, Failure, Store
+from sfra.core.errors import InputError
 
 ONE = Cell(kind="number", settings={"value": 1})
 TWO = Cell(kind="number", settings={"value": 2})
@@ -31,10 +32,6 @@ SUM = Cell(kind="sum", needs={"a": ONE, "b": TWO})
 @pytest.fixture
 def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "store")
-
-
-def put(store: Store, *cells: Cell) -> list[str]:
-    return [compute(cell, store, tag="t", context=Context(keep=store.scratch(cell))).what for cell in cells]
 
 
 def tree(folder: Path) -> dict[str, int]:
@@ -63,8 +60,7 @@ def test_the_second_of_two_publications_is_dropped(store: Store) -> None:
     put(store, ONE)
     draft = store.draft(ONE)
     (draft / "value.txt").write_text("another")
-    facts = {"result": {}, "seconds": 0, "host": "", "pid": 0, "device": "", "versions": {}, "finished": 0}
-    assert store.publish(ONE, draft, facts) is False
+    assert store.publish(ONE, draft, {}) is False
     assert (store.folder(ONE) / "value.txt").read_text() == "1"
     assert list((store.root / "tmp").iterdir()) == []
 
@@ -77,38 +73,41 @@ def test_a_folder_that_is_something_else_is_refused_and_left_alone(tmp_path: Pat
     assert tree(tmp_path) == before
 
 
-def test_a_store_of_a_newer_version_says_so(tmp_path: Path) -> None:
-    (tmp_path / "store.json").write_text('{"sfra": "benchmark store", "layout": 99}')
-    with pytest.raises(StoreError, match="written by a newer sfra"):
-        Store(tmp_path)
-
-
-@pytest.mark.parametrize("mark", ['{"sfra": "benchmark store", "layout": 0}', '{"layout": 1}', "{", "[]"])
-def test_a_store_of_another_layout_is_refused(tmp_path: Path, mark: str) -> None:
+@pytest.mark.parametrize(
+    ("mark", "message"),
+    [
+        ('{"sfra": "benchmark store", "layout": 99}', "written by a newer sfra"),
+        ('{"sfra": "benchmark store", "layout": 0}', "is not a benchmark store"),
+        ('{"layout": 1}', "is not a benchmark store"),
+        ("{", "is not a benchmark store"),
+    ],
+)
+def test_a_store_of_another_layout_is_refused(tmp_path: Path, mark: str, message: str) -> None:
     (tmp_path / "store.json").write_text(mark)
-    with pytest.raises(StoreError, match="is not a benchmark store"):
+    with pytest.raises(StoreError, match=message):
         Store(tmp_path)
 
 
 def test_a_store_opened_for_reading_must_exist_and_is_never_written(store: Store, tmp_path: Path) -> None:
-    with pytest.raises(StoreError, match="no such folder"):
-        Store(tmp_path / "nowhere", read_only=True)
+    for nowhere in (tmp_path / "nowhere", "~nobody-knows/store"):
+        with pytest.raises(StoreError, match="no such folder"):
+            Store(nowhere, read_only=True)
     assert not (tmp_path / "nowhere").exists()
     put(store, ONE)
     before = tree(store.root)
     reading = Store(store.root, read_only=True)
     assert reading.result(ONE) == {"value": 1}
-    assert (reading.failures(), reading.is_locked(ONE), violations(reading)) == ({}, False, [])
-    with pytest.raises(AssertionError):
-        reading.lock(TWO)
+    assert (reading.failures(), reading.is_claimed(ONE), violations(reading)) == ({}, False, [])
+    with pytest.raises(AssertionError), reading.claim(TWO):
+        pass
     assert tree(store.root) == before
 
 
-@pytest.mark.parametrize("key", ["../../../etc", "x", ONE.key.upper()])
-def test_a_key_that_is_none_never_becomes_a_path(store: Store, key: str) -> None:
-    for use in (store.folder, store.is_done, store.failure, store.lock, store.clear_failure, store.scratch):
+def test_a_key_that_is_none_never_becomes_a_path(store: Store) -> None:
+    uses = (store.folder, store.is_done, store.failure, store.clear_failure, store.scratch, store.draft)
+    for use in (*uses, lambda key: store.claim(key).__enter__()):
         with pytest.raises(InputError, match="not the key of a cell"):
-            use(key)
+            use("../../../etc")
 
 
 def test_asking_for_the_result_of_an_unfinished_cell_says_what_to_do(store: Store) -> None:
@@ -124,7 +123,6 @@ def _cut(path: Path) -> None:
     "damage",
     [
         lambda folder: _cut(folder / "result.json"),
-        lambda folder: (folder / "result.json").write_bytes(b""),
         lambda folder: (folder / "result.json").unlink(),
         lambda folder: (folder / "value.txt").write_text(""),
         lambda folder: (folder / "value.txt").unlink(),
@@ -132,69 +130,58 @@ def _cut(path: Path) -> None:
     ],
 )
 def test_a_damaged_cell_is_set_aside_and_computed_again(store: Store, damage: Callable[[Path], Any]) -> None:
-    put(store, ONE)
+    put(store, ONE, TWO)
     damage(store.folder(ONE))
     assert not store.is_done(ONE)
     assert violations(store) == [f"damaged: {ONE.key}"]
-    assert put(store, ONE) == ["written"]
-    assert store.result(ONE) == {"value": 1}
+    assert put(store, SUM) == ["missing"], "nothing reads it"
+    assert put(store, ONE, SUM) == ["written", "written"]
     assert [path.name[:64] for path in (store.root / "quarantine").iterdir()] == [ONE.key]
     assert violations(store) == []
 
 
-def test_a_cell_does_not_read_damaged_inputs(store: Store) -> None:
-    put(store, ONE, TWO)
-    _cut(store.folder(ONE) / "result.json")
-    assert put(store, SUM) == ["missing"]
+def test_only_one_process_computes_a_cell(store: Store) -> None:
+    with store.claim(ONE) as mine:
+        assert mine
+        assert put(store, ONE) == ["locked"]
+        assert Store(store.root, read_only=True).is_claimed(ONE)
+    assert put(store, ONE) == ["written"]
 
 
-def test_only_one_process_computes_and_nobody_prunes_what_is_read(store: Store) -> None:
-    put(store, ONE, TWO)
-    lock = store.lock(SUM)
-    assert lock is not None
-    with lock:
-        assert put(store, SUM) == ["locked"]
-        assert Store(store.root, read_only=True).is_locked(SUM)
-    reading = store.lock(ONE, shared=True)
-    assert reading is not None
-    with reading:
-        assert store.discard(ONE) is False
-        assert put(store, SUM) == ["written"], "two may read at the same time"
-    assert store.discard(ONE) is True
-    assert not store.is_done(ONE)
-    assert store.discard(ONE) is False
-    assert violations(store) == []
-
-
-def test_a_lock_is_free_again_when_its_process_is_killed_although_its_forked_child_lives(store: Store) -> None:
+def test_a_claim_ends_with_its_process_although_its_forked_child_lives(store: Store) -> None:
     program = (
-        "import os, sys, time; from sfra.bench.engine.store import Store; lock = Store(sys.argv[1]).lock(sys.argv[2])\n"
-        "child = os.fork()\n"
-        "os.write(1, b'%d\\n' % child); time.sleep(60)"  # in one piece: both write to this pipe
+        "import os, sys, time; from sfra.bench.engine.store import Store\n"
+        "with Store(sys.argv[1]).claim(sys.argv[2]):\n"
+        "    child = os.fork()\n"
+        "    os.write(1, b'%d\\n' % child); time.sleep(60)"  # in one piece: both write to this pipe
     )
     arguments = [sys.executable, "-c", program, str(store.root), ONE.key]
     with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         _, child = sorted(int(process.stdout.readline()) for _ in range(2))  # both are up
-        assert store.lock(ONE) is None
+        with store.claim(ONE) as mine:
+            assert not mine
         process.kill()
         process.wait()
         try:
             os.kill(child, 0)
-            lock = store.lock(ONE)
-            assert lock is not None
-            lock.release()
+            with store.claim(ONE) as mine:
+                assert mine
         finally:
             os.kill(child, 9)
 
 
-def test_a_file_system_without_locks_is_named(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("number", [errno.ENOLCK, errno.ENOSYS])
+def test_a_file_system_without_locks_is_named(store: Store, monkeypatch: pytest.MonkeyPatch, number: int) -> None:
     def refuse(handle: int, operation: int) -> None:
-        raise OSError(errno.ENOLCK, "No locks available")
+        raise OSError(number, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", refuse)
-    with pytest.raises(StoreError, match=r"no working locks(.|\n)*No locks available(.|\n)*another file system"):
-        store.lock(ONE)
+    with (
+        pytest.raises(StoreError, match=r"no working locks(.|\n)*No locks(.|\n)*another file system"),
+        store.claim(ONE),
+    ):
+        pass
 
 
 def test_what_dead_processes_left_is_swept_but_not_what_is_being_written(store: Store) -> None:
@@ -203,9 +190,7 @@ def test_what_dead_processes_left_is_swept_but_not_what_is_being_written(store: 
     (dead / "weights").write_text("half")
     for cell in (ONE, TWO):
         (store.scratch(cell) / "deep").mkdir(parents=True)
-    lock = store.lock(SUM)
-    assert lock is not None
-    with lock:
+    with store.claim(SUM):
         store.sweep()
         assert (dead.exists(), alive.exists()) == (False, True)
     store.sweep()
@@ -215,24 +200,26 @@ def test_what_dead_processes_left_is_swept_but_not_what_is_being_written(store: 
 
 
 @pytest.mark.parametrize(
-    ("number", "words"),
+    ("number", "words", "call"),
     [
-        (errno.ENOSPC, "the disk is full"),
-        (errno.EDQUOT, "quota"),
-        (errno.EROFS, "read-only"),
-        (errno.EACCES, "permission denied"),
+        (errno.ENOSPC, "the disk is full", "fsync"),
+        (errno.EDQUOT, "quota", "rename"),
+        (errno.EROFS, "read-only", "replace"),
+        (errno.EACCES, "permission denied", "mkdir"),
     ],
 )
-@pytest.mark.parametrize("call", ["fsync", "rename", "replace", "mkdir"])
 def test_trouble_with_the_disk_leaves_nothing_half_written_and_is_not_the_cells_fault(
     store: Store, monkeypatch: pytest.MonkeyPatch, number: int, words: str, call: str
 ) -> None:
+    from sfra.bench.engine.cell import order
+    from sfra.bench.engine.compute import compute
+
     def refuse(*arguments: object, **settings: object) -> None:
         raise OSError(number, os.strerror(number), str(store.root / "tmp"))
 
     with monkeypatch.context() as patch:
         patch.setattr(os, call, refuse)
-        outcome = compute(ONE, store, tag="t")
+        outcome = compute(order(ONE), store)
     assert outcome.what == "stop"
     assert words in outcome.message
     assert "finished cells are kept" in outcome.message
@@ -248,7 +235,7 @@ def test_a_store_in_a_folder_without_permission_is_one_message(tmp_path: Path) -
         Store(tmp_path / "store")
 
 
-def test_a_permission_that_a_work_lacks_elsewhere_is_the_works_failure(store: Store, tmp_path: Path) -> None:
+def test_a_permission_that_a_task_lacks_elsewhere_is_the_tasks_failure(store: Store, tmp_path: Path) -> None:
     cell = make_trouble("be refused", place=str(tmp_path / "elsewhere"))
     assert put(store, cell) == ["failed"]
     failure = store.failure(cell)
@@ -259,7 +246,6 @@ def test_a_permission_that_a_work_lacks_elsewhere_is_the_works_failure(store: St
 def test_a_failure_is_kept_until_it_is_cleared_and_gone_once_the_cell_is_done(store: Store) -> None:
     failure = Failure(key=ONE.key, kind="number", label="one", reason="raised", message="why", attempts=2, when=1.5)
     store.write_failure(failure)
-    assert store.failure(ONE) == failure
     assert store.failures() == {ONE.key: failure}
     assert put(store, ONE) == ["failed"], "a failed cell is not tried again"
     store.clear_failure(ONE)
@@ -267,56 +253,83 @@ def test_a_failure_is_kept_until_it_is_cleared_and_gone_once_the_cell_is_done(st
     assert store.failures() == {}
 
 
-def test_a_journal_line_cut_off_by_a_power_failure_is_left_out(store: Store) -> None:
+@pytest.mark.parametrize("line", [b'{"time": 1, "eve', b'{"time": "x", "event": "written"}', b"[" * 100_000, b"\xff"])
+def test_a_journal_line_that_is_cut_off_or_something_else_counts_for_nothing(store: Store, line: bytes) -> None:
     put(store, ONE)
-    log = next((store.root / "log").iterdir())
-    log.write_bytes(log.read_bytes() + b'{"time": 1, "eve')
-    assert len(read_journals(store.root / "log")) == 2
-
-
-def test_a_store_in_the_home_of_nobody_is_not_there() -> None:
-    with pytest.raises(SfraError, match="nobody-knows"):
-        Store("~nobody-knows/store", read_only=True)
-
-
-@pytest.mark.parametrize("change", [{"kind": None}, {"seconds": "x"}, {"time": "x"}, {"event": []}])
-def test_a_journal_line_of_other_types_counts_for_nothing(store: Store, change: dict[str, object]) -> None:
-    put(store, ONE)
-    known = seconds_per_kind(read_journals(store.root / "log"))
-    line = {"time": 1, "event": "written", "kind": "number", "seconds": 5} | change
-    (store.root / "log" / "x.jsonl").write_text(json.dumps(line) + "\n")
-    assert seconds_per_kind(read_journals(store.root / "log")) == known
-
-
-def test_a_journal_line_of_any_time_has_its_place(store: Store) -> None:
-    put(store, ONE)
-    (store.root / "log" / "x.jsonl").write_text(json.dumps({"time": 10**400, "event": "late"}) + "\n")
-    assert read_journals(store.root / "log")[-1]["event"] == "late"
-
-
-@pytest.mark.parametrize("change", [{"message": 7}, {"attempts": "x"}, {"settings": []}, {"label": None}])
-def test_a_failure_of_other_types_counts_for_nothing(store: Store, change: dict[str, object]) -> None:
-    store.write_failure(Failure(key=ONE.key, kind="number", label="one", reason="raised", message="why"))
-    file = store.root / "failures" / f"{ONE.key}.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | change))
-    assert store.failures() == {}
-
-
-def test_broken_promises_are_found(store: Store) -> None:
-    put(store, ONE)
-    store.journal.write("start", key=ONE.key, kind="number", label="", tag="")
-    store.journal.write("written", key=ONE.key, kind="number", seconds=1)
-    store.draft(TWO)
-    found = "\n".join(violations(store))
-    assert f"written twice: {ONE.key}" in found
-    assert f"started after it was written: {ONE.key}" in found
-    assert f"left behind: tmp/{TWO.key}" in found
+    known = read_journals(store.root / "log")
+    (store.root / "log" / "x.jsonl").write_bytes(line + b'\n{"time": 1, "event": "written", "kind": 5}\n')
+    assert read_journals(store.root / "log")[1:] == known
+    assert list(seconds_per_kind(read_journals(store.root / "log"))) == ["number"]
 
 
 def test_importing_the_engine_loads_no_heavy_package() -> None:
     program = (
-        "import sys, sfra.bench.engine.run, sfra.bench.engine.worker, sfra.bench.engine.ray_executor;"
+        "import sys, sfra.bench.engine.run, sfra.bench.engine.pool, sfra.bench.engine.ray_pool;"
         "print([name for name in ('torch', 'numpy', 'ray', 'pyarrow', 'numba') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def move_out(path: Path, outside: Path) -> None:
+    """Put what is at a path outside, and a link to it in its place."""
+    shutil.move(path, outside)
+    path.symlink_to(outside)
+
+
+@pytest.mark.parametrize("part", [*FOLDERS, "store.json", "cells/number"])
+def test_a_store_with_a_part_outside_is_refused(store: Store, tmp_path: Path, part: str) -> None:
+    put(store, ONE)
+    move_out(store.root / part, tmp_path / "outside")
+    before = sorted(tmp_path.rglob("*"))
+    for read_only in (True, False):
+        with pytest.raises(StoreError, match=r"leads elsewhere[\s\S]*a symbolic link"):
+            Store(store.root, read_only=read_only)
+    assert sorted(tmp_path.rglob("*")) == before
+
+
+def test_a_lock_and_a_scratch_folder_that_are_links_are_not_written_through(store: Store, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.write_text("mine")
+    (store.root / "locks" / ONE.key).symlink_to(outside)
+    (store.root / "scratch" / ONE.key).symlink_to(tmp_path)
+    with pytest.raises(StoreError, match="leads elsewhere"), store.claim(ONE):
+        pass
+    with pytest.raises(StoreError, match="leads elsewhere"):
+        store.scratch(ONE)
+    assert outside.read_text() == "mine"
+
+
+def test_a_cell_that_is_a_link_is_not_there_and_its_place_is_not_written_through(store: Store, tmp_path: Path) -> None:
+    put(store, ONE)
+    pack([ONE], store, tmp_path / "r.tar")
+    outside = tmp_path / "outside"
+    move_out(store.folder(ONE), outside)
+    assert not store.is_done(ONE)
+    kept = {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()}
+    assert unpack(tmp_path / "r.tar", store) == 1
+    assert {path: path.read_bytes() for path in outside.rglob("*") if path.is_file()} == kept
+    assert store.is_done(ONE)
+
+
+def test_the_whole_store_may_be_a_link(store: Store, tmp_path: Path) -> None:
+    put(store, ONE)
+    (tmp_path / "link").symlink_to(store.root)
+    assert Store(tmp_path / "link").is_done(ONE)
+
+
+@pytest.mark.parametrize("text", ["[" * 100_000, "[]", '{"key": 1}', '{"reason": []}', "\xff", '{"seconds": NaN}'])
+def test_files_of_a_store_that_are_something_else_are_passed_over(store: Store, text: str) -> None:
+    put(store, ONE)
+    for path in (store.root / "failures" / f"{ONE.key}.json", store.folder(ONE) / "result.json"):
+        path.write_bytes(text.encode("latin-1"))
+    assert store.failures() == {}
+    assert list(store.records()) == []
+
+
+@pytest.mark.parametrize("change", [{"result": [1]}, {"settings": 5}, {"seconds": "x"}, {"files": [1]}, {"pid": 1.5}])
+def test_a_record_of_other_types_counts_as_not_done(store: Store, change: dict[str, object]) -> None:
+    put(store, ONE)
+    file = store.folder(ONE) / "result.json"
+    file.write_text(json.dumps(json.loads(file.read_text()) | change))
+    assert not store.is_done(ONE)

@@ -1,4 +1,4 @@
-"""Toy works: numbers instead of networks, some of them ill-behaved, importable by worker processes."""
+"""Toy tasks: numbers instead of networks, some of them ill-behaved, importable by worker processes."""
 
 from __future__ import annotations
 
@@ -12,70 +12,77 @@ import time
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.engine.cell import Cell
+from sfra.bench.engine.cell import Cell, order
+from sfra.bench.engine.compute import compute
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
-from sfra.bench.engine.work import Context, NotFiniteError, work
+from sfra.bench.engine.task import Context, NotFiniteError, task
+
+Settings = dict[str, Any]
 
 
-@work("number")
-def number(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+@task("number")
+def number(settings: Settings, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
     """Sleep a little, then write down the number of the settings."""
-    time.sleep(cell.settings.get("sleep", 0.0))
-    (out / "value.txt").write_text(str(cell.settings["value"]))
-    return {"value": cell.settings["value"]}
+    time.sleep(settings.get("sleep", 0.0))
+    (out / "value.txt").write_text(str(settings["value"]))
+    return {"value": settings["value"]}
 
 
-@work("sum", version=3)
-def total(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+@task("sum", version=3)
+def total(settings: Settings, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
     """Add up the numbers in the inputs' files."""
-    time.sleep(cell.settings.get("sleep", 0.0))
+    time.sleep(settings.get("sleep", 0.0))
     parts = {role: int((folder / "value.txt").read_text()) for role, folder in inputs.items()}
     (out / "value.txt").write_text(str(sum(parts.values())))
     context.progress(len(parts), len(parts), "added")
     return {"value": sum(parts.values()), "parts": parts}
 
 
-@work("trouble")
-def trouble(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+@task("trouble")
+def trouble(settings: Settings, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
     """Do what the settings say, none of it good."""
     (out / "half.txt").write_text("half")
-    print("about to", cell.settings["how"], flush=True)  # noqa: T201 - it is what the failure record must show
-    result: dict[str, Any] = TROUBLES[cell.settings["how"]](cell, context)
+    print("about to", settings["how"], flush=True)  # noqa: T201 - it is what the failure record must show
+    result: dict[str, Any] = TROUBLES[settings["how"]](settings, context)
     return result
 
 
-@work("surroundings")
-def surroundings(cell: Cell, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
+@task("surroundings")
+def surroundings(settings: Settings, inputs: dict[str, Path], out: Path, context: Context) -> dict[str, Any]:
     """Tell what a work finds around it; the second of two is started before the first has ended."""
     time.sleep(0.3)
     facts = {"threads": os.environ["OMP_NUM_THREADS"], "mkl": os.environ["MKL_NUM_THREADS"], "pid": os.getpid()}
     return {**facts, "device": context.device, "stdin": sys.stdin.read()}
 
 
-def _raise(cell: Cell, context: Context) -> dict[str, Any]:
+def _raise(settings: Settings, context: Context) -> dict[str, Any]:
     raise ValueError("seven is not a prime")
 
 
-def _diverge(cell: Cell, context: Context) -> dict[str, Any]:
+def _diverge(settings: Settings, context: Context) -> dict[str, Any]:
     raise NotFiniteError("the weights are not finite", got="nan after epoch 3")
 
 
-def _hang(cell: Cell, context: Context) -> dict[str, Any]:
+def _hang(settings: Settings, context: Context) -> dict[str, Any]:
     while True:
         time.sleep(1)
 
 
-def _segfault(cell: Cell, context: Context) -> dict[str, Any]:
+def _segfault(settings: Settings, context: Context) -> dict[str, Any]:
     return {"value": ctypes.string_at(0)}
 
 
-def _suicide(cell: Cell, context: Context) -> dict[str, Any]:
+def _suicide(settings: Settings, context: Context) -> dict[str, Any]:
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-def _crash_twice(cell: Cell, context: Context) -> dict[str, Any]:
+def _leave(settings: Settings, context: Context) -> dict[str, Any]:
+    os._exit(0)
+
+
+def _crash_twice(settings: Settings, context: Context) -> dict[str, Any]:
     """Die the first two times; the scratch folder survives and counts."""
     tries = len(list(context.scratch.iterdir()))
     (context.scratch / f"{tries}").write_text("")
@@ -84,28 +91,28 @@ def _crash_twice(cell: Cell, context: Context) -> dict[str, Any]:
     return {"tries": tries + 1}
 
 
-def _leave_child(cell: Cell, context: Context) -> dict[str, Any]:
+def _leave_child(settings: Settings, context: Context) -> dict[str, Any]:
     """Die and leave a forked child behind, as a data loader might; it must not keep the lock."""
     if os.fork() == 0:
         os.setsid()
-        time.sleep(cell.settings["seconds"])
+        time.sleep(settings["seconds"])
         os._exit(0)
     os.kill(os.getpid(), signal.SIGKILL)
     return {}
 
 
-def _start_child(cell: Cell, context: Context) -> dict[str, Any]:
+def _start_child(settings: Settings, context: Context) -> dict[str, Any]:
     """Start a process, say which, and never end."""
     child = subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"])
-    Path(cell.settings["tell"]).write_text(str(child.pid))
-    return _hang(cell, context)
+    Path(settings["tell"]).write_text(str(child.pid))
+    return _hang(settings, context)
 
 
-def _be_refused(cell: Cell, context: Context) -> dict[str, Any]:
-    raise PermissionError(13, "Permission denied", cell.settings["place"])
+def _be_refused(settings: Settings, context: Context) -> dict[str, Any]:
+    raise PermissionError(13, "Permission denied", settings["place"])
 
 
-def _fill_disk(cell: Cell, context: Context) -> dict[str, Any]:
+def _fill_disk(settings: Settings, context: Context) -> dict[str, Any]:
     raise OSError(28, "No space left on device")
 
 
@@ -115,14 +122,16 @@ TROUBLES: dict[str, Any] = {
     "hang": _hang,
     "segfault": _segfault,
     "suicide": _suicide,
+    "leave": _leave,
+    "exit": lambda settings, context: sys.exit(3),
     "crash twice": _crash_twice,
     "leave a child": _leave_child,
     "start a child": _start_child,
     "be refused": _be_refused,
     "fill the disk": _fill_disk,
-    "return a set": lambda cell, context: {"value": {1, 2}},
-    "return nan": lambda cell, context: {"scores": [0.5, float("nan")]},
-    "return a list": lambda cell, context: [1, 2],
+    "return a set": lambda settings, context: {"value": {1, 2}},
+    "return nan": lambda settings, context: {"scores": [0.5, float("nan")]},
+    "return a list": lambda settings, context: [1, 2],
 }
 
 
@@ -145,6 +154,11 @@ def make_grid(size: int, sleep: float) -> list[Cell]:
 def make_trouble(how: str, **settings: object) -> Cell:
     """Build a cell that goes wrong."""
     return Cell(kind="trouble", settings={"how": how, **settings})
+
+
+def put(store: Store, *cells: Cell) -> list[str]:
+    """Compute cells in this process and say how each ended."""
+    return [compute(order(cell), store).what for cell in cells]
 
 
 def main() -> None:

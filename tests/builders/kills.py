@@ -18,7 +18,6 @@ from typing import Any
 
 from sfra.bench.engine.journal import read_journals
 from sfra.bench.engine.store import Store
-from sfra.bench.engine.verify import violations
 
 TOYS = "import sys; sys.path.insert(0, sys.argv.pop(1)); from builders import bench; bench.main()"
 VOLATILE = ("seconds", "created")
@@ -96,6 +95,29 @@ def _steady(value: Any) -> Any:
     if isinstance(value, dict):
         return {name: _steady(part) for name, part in value.items() if name not in VOLATILE}
     return [_steady(part) for part in value] if isinstance(value, list) else value
+
+
+def violations(store: Store) -> list[str]:
+    """List what contradicts the promises of the store; empty when all is well, while nothing is running.
+
+    A cell that was killed while it was computed may start again; a cell that was written may not, unless it was set
+    aside as damaged in between. The time that a published result bears is compared, which no kill can separate from it.
+    """
+    tmp, cells = (store.root / "tmp").iterdir(), (store.root / "cells").glob("*/*")
+    found = [f"left behind: tmp/{path.name}" for path in tmp if not store.is_claimed(path.name[:64])]
+    found += [f"damaged: {path.name}" for path in cells if not store.is_done(path.name)]
+    finished = {record.key: record.finished for record in store.records()}
+    there: set[str] = set()
+    for event in read_journals(store.root / "log"):
+        key = event.get("key", "")
+        if event["event"] == "written":
+            found += [f"written twice: {key}"] if key in there else []
+            there.add(key)
+        elif event["event"] == "quarantined":
+            there.discard(key)
+        elif event["event"] == "start" and event["time"] > finished.get(key, float("inf")):
+            found.append(f"started after it was written: {key}")
+    return found
 
 
 def descendants(pid: int) -> list[int]:

@@ -11,15 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfra.bench.engine.summary import Summary
-    from sfra.bench.extras import Ablation, Diagnosed
     from sfra.bench.grid import protocol_status, retry_failed, run_protocol
-    from sfra.bench.protocol import Protocol, load_protocol
+    from sfra.bench.protocol import Ablation, Diagnosed, Protocol, load_protocol
     from sfra.bench.report import BenchReport, make_report
 
 _HOMES = {
-    "Ablation": "sfra.bench.extras",
+    "Ablation": "sfra.bench.protocol",
     "BenchReport": "sfra.bench.report",
-    "Diagnosed": "sfra.bench.extras",
+    "Diagnosed": "sfra.bench.protocol",
     "Protocol": "sfra.bench.protocol",
     "Summary": "sfra.bench.engine.summary",
     "load_protocol": "sfra.bench.protocol",

@@ -12,12 +12,13 @@ from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, Summary
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import Protocol, load_protocol
-from sfra.bench.ready import check_data, check_devices, check_executor
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
 
 STORE = Path("sfra-bench")
 """Where benchmarks are kept unless the user names another folder; protocols share their cells there."""
+
+EXECUTORS = ("local", "ray")
 
 
 def run_protocol(
@@ -47,8 +48,12 @@ def run_protocol(
     """
     chosen, goals = _goals(protocol, only)
     _check(chosen, goals, store, executor=executor, device=device, address=address)
+    if time_limit is not None and not time_limit > 0:
+        raise InputError("the time limit is out of range", expected="seconds above 0", got=time_limit)
     cells = [goal.cell for goal in goals]
-    limits = _limits(chosen, cells, time_limit)
+    limits: dict[Any, float] = {**chosen.limits}
+    kinds = {cell.kind for cell in reachable(cells).values()}
+    found = {kind: time_limit or limits.get(kind, limits.get("default")) for kind in kinds}
     options: dict[str, Any] = {}
     if executor == "ray":
         options = {"address": address, "resources": chosen.resources if device != "cpu" else {}}
@@ -57,7 +62,7 @@ def run_protocol(
         make_store(store),
         executor=executor,
         workers=workers,
-        time_limit=limits,
+        time_limit={kind: limit for kind, limit in found.items() if limit is not None},
         devices=_devices(device),
         progress=progress,
         **options,
@@ -78,23 +83,7 @@ def check_run(
     The data and the devices are those of this machine, so they are not looked at when a cluster computes, or when
     nothing is left to be computed.
     """
-    chosen, goals = _goals(protocol, only)
-    _check(chosen, goals, store, executor=executor, device=device, address=address)
-
-
-def _check(
-    protocol: Protocol,
-    goals: Sequence[Goal],
-    store: str | Path,
-    *,
-    executor: str,
-    device: str,
-    address: str | None,
-) -> None:
-    check_executor(executor)
-    if address is None and not _is_complete(goals, store):
-        check_devices(_devices(device) if executor == "local" else ())
-        check_data(protocol, goals)
+    _check(*_goals(protocol, only), store, executor=executor, device=device, address=address)
 
 
 def protocol_status(
@@ -126,11 +115,6 @@ def open_store(folder: str | Path) -> Store:
     return Store(path, read_only=True)
 
 
-def _goals(protocol: str | Path | Protocol, only: Mapping[str, str] | None) -> tuple[Protocol, list[Goal]]:
-    chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
-    return chosen, plan(chosen, only)
-
-
 def make_store(folder: str | Path) -> Store:
     """Open a store to write to, made if absent."""
     try:
@@ -143,11 +127,9 @@ def make_store(folder: str | Path) -> Store:
         ) from None
 
 
-def _is_complete(goals: Sequence[Goal], folder: str | Path) -> bool:
-    if not (written_out(folder) / "store.json").is_file():
-        return False
-    store = Store(folder, read_only=True)
-    return all(store.is_done(goal.cell) for goal in goals)
+def _goals(protocol: str | Path | Protocol, only: Mapping[str, str] | None) -> tuple[Protocol, list[Goal]]:
+    chosen = protocol if isinstance(protocol, Protocol) else load_protocol(protocol)
+    return chosen, plan(chosen, only)
 
 
 def _devices(names: str) -> tuple[str, ...]:
@@ -155,11 +137,51 @@ def _devices(names: str) -> tuple[str, ...]:
     return tuple(name.strip() for name in names.split(","))
 
 
-def _limits(protocol: Protocol, cells: Sequence[Any], given: float | None) -> dict[str, float]:
-    """Set the limit of every kind: the one given, the kind's own, or the default."""
-    if given is not None and not given > 0:
-        raise InputError("the time limit is out of range", expected="seconds above 0", got=given)
-    kinds = {cell.kind for cell in reachable(cells).values()}
-    default = protocol.limits.get("default")
-    found = {kind: given or protocol.limits.get(kind, default) for kind in sorted(kinds)}
-    return {kind: float(limit) for kind, limit in found.items() if limit is not None}
+def _check(
+    protocol: Protocol,
+    goals: Sequence[Goal],
+    folder: str | Path,
+    *,
+    executor: str,
+    device: str,
+    address: str | None,
+) -> None:
+    from sfra.release.base import usable_device
+
+    if executor not in EXECUTORS:
+        raise InputError("there is no such executor", expected=" or ".join(EXECUTORS), got=executor)
+    if address is not None:
+        return
+    if (written_out(folder) / "store.json").is_file():
+        store = Store(folder, read_only=True)
+        if all(store.is_done(goal.cell) for goal in goals):
+            return
+    for name in _devices(device) if executor == "local" else ():
+        usable_device(name)
+    _check_data(protocol, goals)
+
+
+def _check_data(protocol: Protocol, goals: Sequence[Goal]) -> None:
+    """Refuse data that cannot be loaded, lack a split or a forget class, or have too few candidates for an audit."""
+    from sfra.auditing.config import AuditConfig
+    from sfra.data import ImageSet, Split, has_split, load_data
+
+    images = load_data(protocol.dataset, split="test")
+    if not isinstance(images, ImageSet):
+        raise InputError(f"{images.source} holds no images", expected="images to train on", got="features")
+    needed: tuple[Split, ...] = ("train", "validation")
+    absent = [split for split in needed if not has_split(protocol.dataset, split)]
+    if absent:
+        raise InputError(
+            f"{images.source} has no {' and no '.join(absent)} split",
+            expected="a data set with train, validation and test",
+            do="name another data set in the protocol",
+        )
+    classes = len(images.class_names) if images.class_names else int(images.labels.max()) + 1
+    for goal in goals:
+        if goal.what == "audit":
+            config, forget = goal.cell.settings["config"], goal.cell.settings["forget"]
+            try:
+                AuditConfig(n=config["n"], m=config["m"]).probe_settings(classes, len(forget)).check(classes, forget)
+            except InputError as problem:
+                raise InputError(f"{goal.cell.label}: {problem}") from None

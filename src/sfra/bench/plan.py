@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any
+import inspect
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cache, cached_property
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from sfra.bench.engine.cell import Cell
-from sfra.bench.models import Models
-from sfra.bench.models import forget_name as forget_name
-from sfra.bench.protocol import Protocol
-from sfra.bench.selection import check_only
-from sfra.bench.selection import parse_only as parse_only
-from sfra.bench.shapes import check_controls
-from sfra.bench.tasks import diagnosing as diagnosing
-from sfra.bench.tasks import measurements as measurements
+from sfra.bench.protocol import CONTROLS, Forget, Pra, Protocol, read_as
+from sfra.bench.tasks.diagnosing import OF_PROBES  # registers the tasks
 from sfra.core.errors import InputError
+
+if TYPE_CHECKING:
+    from sfra.models.recipes import Recipe
 
 UNBOUND = ("device", "threads")
 """Settings of an audit that do not change its result."""
-
-Forget = tuple[int, ...]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,10 +42,36 @@ def plan(protocol: Protocol, only: Mapping[str, str] | None = None) -> list[Goal
     from sfra.models.backbones import find
 
     find(protocol.backbone)
-    check_controls(protocol.name, protocol.pra, protocol.linear_probe)
     goals = [goal for seed in protocol.seeds for goal in _Plan(protocol, seed).goals()]
-    check_only(only or {}, goals)
-    return [goal for goal in goals if goal.matches(only or {})]
+    chosen = [goal for goal in goals if goal.matches(only or {})]
+    for name, value in (only or {}).items():
+        values = {str(goal.identity.get(name, goal.what if name == "what" else "")) for goal in goals} - {""}
+        if value not in values:
+            named = {"what", *(other for goal in goals for other in goal.identity)} - {"varied"}
+            expected = f"{name} of {', '.join(sorted(values))}" if values else f"a name of {', '.join(sorted(named))}"
+            raise InputError(f"nothing in the protocol has {name}={value}", expected=expected, got=value)
+    return chosen
+
+
+def parse_only(text: str | None) -> dict[str, str]:
+    """Read ``method=delete,forget=7``.
+
+    >>> parse_only("method=delete, forget=1+6")
+    {'method': 'delete', 'forget': '1+6'}
+    """
+    pairs = [part.partition("=") for part in (text or "").split(",") if part.strip()]
+    if not all(name.strip() and sign and value.strip() for name, sign, value in pairs):
+        raise InputError("the selection cannot be read", expected="method=delete,forget=7", got=text)
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+def forget_name(forget: Sequence[int]) -> str:
+    """Name a forget set.
+
+    >>> forget_name((6, 1))
+    '1+6'
+    """
+    return "+".join(map(str, sorted(forget)))
 
 
 class _Plan:
@@ -55,64 +80,69 @@ class _Plan:
     def __init__(self, protocol: Protocol, seed: int) -> None:
         self.protocol = protocol
         self.seed = seed
-        self.models = Models(protocol, seed)
+        self.trained = cache(self._trained)  # hashing a cell that thousands need takes seconds
+        self.features = cache(self._features)
 
     def goals(self) -> Iterator[Goal]:
-        original = self.models.features(self.models.trained(()), "test")
-        yield Goal(what="accuracy", cell=original, identity=self.identity(method="original"))
+        original = self.features(self.trained(()), "test")
+        yield Goal(what="accuracy", cell=original, identity=self._identity(method="original"))
         for method in self.protocol.methods + self.protocol.controls:
             for forget in self.protocol.forget:
                 yield from self._goals_of(method, forget)
 
     def _goals_of(self, method: str, forget: Forget) -> Iterator[Goal]:
-        identity = self.identity(method=method, forget=forget_name(forget))
-        model = self.models.made(method, forget)
+        identity = self._identity(method=method, forget=forget_name(forget))
+        model = self._made(method, forget)
         yield self._audit(model, forget, identity | {"audit": "main"}, {})
         for ablation in self.protocol.ablations:
             if ablation.covers(method, forget):
                 for varied in ablation.variants():
                     labelled = identity | {"audit": ablation.name, "varied": varied}
                     yield self._audit(model, forget, labelled, {**ablation.audit, **varied})
-        yield from self._controls(model, forget, identity)
+        for what, settings in self._controls.items():
+            needs = self._splits(model, "train", "test")
+            yield _goal(what, {"forget": forget, **settings}, needs, identity)
         yield from self._diagnoses(model, forget, identity)
 
-    def _controls(self, model: Cell, forget: Forget, identity: Mapping[str, Any]) -> Iterator[Goal]:
-        needs = {split: self.models.features(model, split) for split in ("train", "test")}
+    @cached_property
+    def _controls(self) -> dict[str, dict[str, Any]]:
+        """Settings of the two controls that see real samples, as far as they are wanted."""
+        from sfra.controls import linear_probe
+
+        name, wanted = self.protocol.name, dict[str, dict[str, Any]]()
         if self.protocol.pra is not None:
-            given = {"variants": ["cosine", "l2"], "k": 5, "supports": 5, **self.protocol.pra}
-            cell = Cell(kind="pra", settings={"forget": forget, **given}, needs=needs, label=_label("pra", identity))
-            yield Goal(what="pra", cell=cell, identity=identity)
+            wanted["pra"] = msgspec.structs.asdict(read_as(Pra, self.protocol.pra, f"[pra] of {name} cannot be used"))
         if self.protocol.linear_probe is not None:
-            settings = {"forget": forget, "seed": 0, **self.protocol.linear_probe}
-            cell = Cell(kind="linear-probe", settings=settings, needs=needs, label=_label("linear-probe", identity))
-            yield Goal(what="linear-probe", cell=cell, identity=identity)
+            parameters = inspect.signature(linear_probe).parameters.values()
+            known = {one.name for one in parameters if one.kind is one.KEYWORD_ONLY} - {"classes", "device"}
+            unknown = sorted(set(self.protocol.linear_probe) - known)
+            if unknown:
+                raise InputError(f"[linear_probe] of {name} cannot be used", expected=sorted(known), got=unknown)
+            wanted["linear-probe"] = {"seed": 0, **self.protocol.linear_probe}
+        return wanted
 
     def _diagnoses(self, model: Cell, forget: Forget, identity: Mapping[str, Any]) -> Iterator[Goal]:
         """Explain the main audit: only what decides its probes is in the key, since nothing is relearned."""
-        asked, of = self.protocol.diagnostics, (identity["method"], forget)
-        if asked is None or not (asked.covers(*of) or asked.maps(*of, self.protocol.forget)):
+        asked, method = self.protocol.diagnostics, identity["method"]
+        if asked is None:
             return
         whole = self._audit_settings(forget, {})
-        settings = whole | {"config": {name: whole["config"][name] for name in diagnosing.OF_PROBES}}
-        needs = {"test": self.models.features(model, "test")}
-        for kind, wanted in (("diagnostics", asked.covers(*of)), ("geometry", asked.maps(*of, self.protocol.forget))):
-            if wanted:
-                cell = Cell(kind=kind, settings=settings, needs=needs, label=_label(kind, identity))
-                yield Goal(what=kind, cell=cell, identity=identity)
+        settings = whole | {"config": {name: whole["config"][name] for name in OF_PROBES}}
+        wanted = {
+            "diagnostics": asked.covers(method, forget),
+            "geometry": asked.maps(method, forget, self.protocol.forget),
+        }
+        for what in (what for what, asked_for in wanted.items() if asked_for):
+            yield _goal(what, settings, self._splits(model, "test"), identity)
 
     def _audit(self, model: Cell, forget: Forget, identity: Mapping[str, Any], changes: Mapping[str, Any]) -> Goal:
         settings = self._audit_settings(forget, changes)
-        needs = self._measured(model)
-        reference = self.models.trained(forget)
+        needs = self._splits(model, "test", "validation")
+        reference = self.trained(forget)
         if reference != model:
-            needs["reference"] = Cell(
-                kind="audit",
-                settings=settings,
-                needs=self._measured(reference),
-                label=_label("audit", {**identity, "method": "retrained"}),
-            )
-        cell = Cell(kind="audit", settings=settings, needs=needs, label=_label("audit", identity))
-        return Goal(what="audit", cell=cell, identity=identity)
+            measured = self._splits(reference, "test", "validation")
+            needs["reference"] = _goal("audit", settings, measured, {**identity, "method": "retrained"}).cell
+        return _goal("audit", settings, needs, identity)
 
     def _audit_settings(self, forget: Forget, changes: Mapping[str, Any]) -> dict[str, Any]:
         from sfra.auditing.config import AuditConfig
@@ -126,14 +156,85 @@ class _Plan:
         kept = {name: value for name, value in config.items() if name not in UNBOUND}
         return {"forget": forget, "missing_row": missing, "config": kept}
 
-    def _measured(self, model: Cell) -> dict[str, Cell]:
-        return {split: self.models.features(model, split) for split in ("test", "validation")}
+    def _splits(self, model: Cell, *splits: str) -> dict[str, Cell]:
+        return {split: self.features(model, split) for split in splits}
 
-    def identity(self, **more: Any) -> dict[str, Any]:
-        """Say where in the tables something belongs."""
+    def _features(self, model: Cell, split: str) -> Cell:
+        """What the model makes of a split."""
+        settings = {"data": self.protocol.dataset, "split": split, "type": self.protocol.feature_type}
+        label = f"{split} features of {model.label}"
+        return Cell(kind="features", settings=settings, needs={"model": model}, label=label)
+
+    def _trained(self, without: Forget) -> Cell:
+        """An original, or a reference that never saw some classes."""
+        recipe = self.recipe
+        settings = {
+            "data": self.protocol.dataset,
+            "backbone": self.protocol.backbone,
+            "pretrained": recipe.pretrained,
+            "training": recipe.training,
+            "preprocess": recipe.preprocess,
+            "augment": recipe.augment,
+            "seed": self.seed,
+            "without": without,
+        }
+        name = f"retrained {forget_name(without)}" if without else "original"
+        return Cell(kind="train", settings=settings, label=self._name(name))
+
+    def _made(self, method: str, forget: Forget) -> Cell:
+        """The model that a method or control makes forget some classes."""
+        from sfra import unlearn
+
+        if method == "retrained":
+            return self.trained(forget)
+        settings: dict[str, Any] = {"forget": forget}
+        if method not in CONTROLS:
+            settings |= {
+                "data": self.protocol.dataset,
+                "augment": self.recipe.augment,
+                "method": method,
+                "settings": asdict(unlearn.make_method(method, self.recipe.methods.get(method, {}))),
+                "seed": self.seed,
+            }
+        return Cell(
+            kind="mask" if method in CONTROLS else "unlearn",
+            settings=settings,
+            needs={"original": self.trained(())},
+            label=self._name(f"{method} {forget_name(forget)}"),
+        )
+
+    @cached_property
+    def recipe(self) -> Recipe:
+        """How models are trained and unlearned; data of the user's own may borrow the recipe of other data."""
+        from sfra.data import datasets
+        from sfra.models import recipes
+
+        protocol = self.protocol
+        found = recipes.load(protocol.recipe) if protocol.recipe else recipes.find(protocol.dataset, protocol.backbone)
+        if found is None:
+            raise InputError(
+                f"there is no recipe for {protocol.backbone} on {protocol.dataset}",
+                expected=f"one of {', '.join(recipes.names())}, or a file of your own",
+                do="name it in the protocol: recipe = …",
+            )
+        own = protocol.dataset if protocol.dataset in datasets() else found.dataset
+        if (found.backbone, found.dataset) != (protocol.backbone, own):
+            raise InputError(
+                f"the protocol {protocol.name}: the recipe is one for something else",
+                expected=f"a recipe for {protocol.backbone} on {own}",
+                got=f"{found.name}, for {found.backbone} on {found.dataset}",
+                do="name the right one in the protocol (recipe = …), or copy it to a file of your own",
+            )
+        return replace(found, pretrained=protocol.pretrained or found.pretrained)
+
+    def _identity(self, **more: Any) -> dict[str, Any]:
         return {"dataset": self.protocol.dataset, "backbone": self.protocol.backbone, "seed": self.seed, **more}
 
+    def _name(self, name: str) -> str:
+        return f"{name} ({self.protocol.dataset}, {self.protocol.backbone}, seed {self.seed})"
 
-def _label(kind: str, identity: Mapping[str, Any]) -> str:
+
+def _goal(what: str, settings: dict[str, Any], needs: dict[str, Cell], identity: Mapping[str, Any]) -> Goal:
     varied = " ".join(f"{name}={value}" for name, value in identity.get("varied", {}).items())
-    return f"{kind} of {identity['method']} {identity['forget']}" + (f" [{varied}]" if varied else "")
+    label = f"{what} of {identity['method']} {identity['forget']}" + (f" [{varied}]" if varied else "")
+    return Goal(what=what, cell=Cell(kind=what, settings=settings, needs=needs, label=label), identity=identity)

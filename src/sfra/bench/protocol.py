@@ -5,17 +5,17 @@ Protocols are TOML files: those that come with the package, and any of the user'
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import itertools
+import os.path
+from collections.abc import Sequence
 from importlib import resources
 from importlib.resources.abc import Traversable
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
-from sfra.bench.extras import Ablation as Ablation
-from sfra.bench.extras import Diagnosed as Diagnosed
-from sfra.bench.extras import in_order
-from sfra.bench.shapes import check_shapes
+import msgspec
+from msgspec import Meta, Struct
+
 from sfra.core.errors import InputError, meant
 from sfra.core.text import parse_toml
 
@@ -34,90 +34,160 @@ PUBLISHED = (
 )
 """The methods of a protocol that names none, in the order of the tables."""
 
-CONTROLS = ("masked",)
+Control = Literal["masked"]
+CONTROLS: tuple[Control, ...] = get_args(Control)
 """Models that the audit itself is checked with: the original with its forget output switched off."""
 
-REQUIRED = ("name", "dataset", "backbone", "forget")
-"""What every protocol says, by itself or by what it extends."""
+Kind = Literal["train", "unlearn", "mask", "features", "audit", "pra", "linear-probe", "diagnostics", "geometry"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+"""The kinds of cells, which limits and resources are given for."""
 
-DEEPEST = 16
-"""Protocols in a row, each of which extends the next."""
+T = TypeVar("T")
+Name = Annotated[str, Meta(min_length=1)]
+Whole = Annotated[int, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=1)]
+Forget = tuple[int, ...]
+ForgetSets = tuple[Annotated[tuple[Whole, ...], Meta(min_length=1)], ...]
 
-SPLITS = ("train", "validation", "test")
+
+class Ablation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Further audits of models that the protocol makes anyway, with one or more settings varied."""
+
+    name: Name
+    """Heading under which tables find the audits."""
+    vary: dict[str, Annotated[Sequence[Any], Meta(min_length=1)]]
+    """Settings of the audit and their values; every combination is run. ``missing_row`` may be one of them."""
+    methods: tuple[Name, ...] | None = None
+    """Only these; by default all of the protocol."""
+    forget: ForgetSets | None = None
+    """Only these forget sets; by default all of the protocol."""
+    audit: dict[str, Any] = msgspec.field(default_factory=dict)
+    """Settings that differ from the protocol's in all of these audits."""
+
+    def __post_init__(self) -> None:
+        _sort(self)
+
+    def variants(self) -> list[dict[str, Any]]:
+        """List the combinations of the varied settings.
+
+        >>> Ablation(name="size", vary={"m": [100, 200], "n": [5000]}).variants()
+        [{'m': 100, 'n': 5000}, {'m': 200, 'n': 5000}]
+        """
+        return [dict(zip(self.vary, values, strict=True)) for values in itertools.product(*self.vary.values())]
+
+    def covers(self, method: str, forget: Forget) -> bool:
+        """Say whether a model is audited again."""
+        return _among(method, self.methods) and _among(forget, self.forget)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Protocol:
-    """What a benchmark consists of; checked on creation."""
+class Diagnosed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Models whose audits are explained: alignment, margin, confidence and support, and maps of some of them.
 
-    name: str
+    Published methods that the protocol does not have are passed over, so that it can extend another with more of them.
+    """
+
+    methods: tuple[Name, ...] | None = None
+    """Only these methods and controls; by default all of the protocol."""
+    forget: ForgetSets | None = None
+    """Only these forget sets; by default all of the protocol."""
+    geometry: tuple[Name, ...] = ()
+    """Methods and controls that also get a map of samples and probes, for the first of the forget sets."""
+
+    def __post_init__(self) -> None:
+        _sort(self)
+
+    def covers(self, method: str, forget: Forget) -> bool:
+        """Say whether a model is diagnosed."""
+        return _among(method, self.methods) and _among(forget, self.forget)
+
+    def maps(self, method: str, forget: Forget, of: Sequence[Forget]) -> bool:
+        """Say whether a model gets a map, in a protocol of these forget sets.
+
+        >>> Diagnosed(geometry=("delete",)).maps("delete", (3,), [(3,), (7,)])
+        True
+        """
+        first = next((one for one in self.forget or of if one in of), None)
+        return method in self.geometry and forget == first
+
+
+class Pra(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the prototypical control."""
+
+    variants: tuple[Literal["cosine", "l2"], ...] = ("cosine", "l2")
+    k: Count = 5
+    """Samples of each class."""
+    supports: Count = 5
+    """Draws of samples."""
+
+
+class Protocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a benchmark consists of; types are checked when it is read from a file, what fits together always."""
+
+    name: Name
     """Also the name of its store."""
     description: str = ""
     """One line for lists."""
-    dataset: str
+    dataset: Name
     """As ``--data`` takes it."""
-    backbone: str
+    backbone: Name
     """As ``sfra list backbones`` names it."""
-    recipe: str | None = None
+    recipe: Name | None = None
     """Name or file of a recipe, a file beside the protocol's; by default the one of the data set and backbone."""
-    pretrained: str | None = None
+    pretrained: Name | None = None
     """Directory or hub id of weights to start from."""
-    seeds: tuple[int, ...] = (0,)
+    seeds: tuple[Whole, ...] = (0,)
     """One original, and everything made of it, for each."""
-    forget: tuple[tuple[int, ...], ...]
+    forget: ForgetSets
     """Forget sets, each of one or more classes."""
-    methods: tuple[str, ...] = PUBLISHED
+    methods: tuple[Name, ...] = PUBLISHED
     """Registered names, or ``package.module:Class``."""
-    controls: tuple[str, ...] = CONTROLS
+    controls: tuple[Control, ...] = CONTROLS
     """Models that check the audit."""
-    audit: Mapping[str, Any] = field(default_factory=dict)
+    audit: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields of :class:`sfra.AuditConfig` that differ from its defaults."""
-    pra: Mapping[str, Any] | None = field(default_factory=dict)
+    pra: dict[str, Any] | None = msgspec.field(default_factory=dict)
     """Settings of the prototypical control (``variants``, ``k``, ``supports``); None leaves it out."""
-    linear_probe: Mapping[str, Any] | None = field(default_factory=dict)
+    linear_probe: dict[str, float | int] | None = msgspec.field(default_factory=dict)
     """Settings of the linear probe; None leaves it out."""
     ablations: tuple[Ablation, ...] = ()
     """Further audits."""
     diagnostics: Diagnosed | None = None
     """Models whose audits are explained; None leaves diagnostics out."""
-    feature_type: str = "float32"
+    feature_type: Literal["float32", "float16"] = "float32"
     """How features are stored: ``float32``, or ``float16`` for half the disk."""
-    limits: Mapping[str, int | float] = field(default_factory=dict)
+    limits: dict[Kind | Literal["default"], Annotated[float, Meta(gt=0)]] = msgspec.field(default_factory=dict)
     """Seconds that a cell may take, by kind; ``default`` for the others."""
-    resources: Mapping[str, Mapping[str, int | float]] = field(default_factory=dict)
-    """What Ray reserves for a cell, by kind: ``num_cpus`` and ``num_gpus``, fractions allowed."""
+    resources: dict[
+        Kind | Literal["*"], dict[Literal["num_cpus", "num_gpus", "memory"], Annotated[float, Meta(ge=0)]]
+    ] = msgspec.field(default_factory=dict)
+    """What Ray reserves for a cell, by kind, fractions allowed."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "forget", in_order(self.forget))
-        _require(
-            self.name, bool(self.forget) and all(self.forget), "forget", "one or more sets of classes", self.forget
-        )
-        twice = [one for one in self.forget if len(set(one)) < len(one)]
-        _require(self.name, not twice, "forget", "no class twice in a set", twice)
-        seeds = bool(self.seeds) and len(set(self.seeds)) == len(self.seeds)
-        _require(self.name, seeds, "seeds", "one or more seeds, none twice", self.seeds)
-        distinct = len(set(self.forget)) == len(self.forget) and len(set(self.methods)) == len(self.methods)
-        _require(self.name, distinct, "forget and methods", "no entry twice", (self.forget, self.methods))
-        known = self.feature_type in ("float32", "float16")
-        _require(self.name, known, "feature_type", "float32 or float16", self.feature_type)
-        unknown = [name for name in self.controls if name not in CONTROLS]
-        _require(self.name, not unknown, "controls", ", ".join(CONTROLS), unknown)
-        named_once = len({one.name for one in self.ablations}) == len(self.ablations)
-        _require(self.name, named_once, "ablation", "no name twice", [one.name for one in self.ablations])
+        _sort(self)
+        self._once("forget", self.forget)
+        for classes in self.forget:
+            self._once("forget", classes)
+        self._once("seeds", self.seeds)
+        self._once("methods", self.methods)
+        self._once("ablation", [one.name for one in self.ablations], empty=True)
+        own = (*self.methods, *self.controls)
         for one in self.ablations:
-            named = self.methods + self.controls
-            _require(
-                self.name, set(one.methods or ()) <= set(named), f"ablation {one.name}", "its methods", one.methods
-            )
-            self._check_forget(f"ablation {one.name}", one.forget)
+            self._within(f"ablation {one.name}", one.methods, own)
+            self._within(f"ablation {one.name}", one.forget, self.forget)
         if self.diagnostics is not None:
-            chosen = {*(self.diagnostics.methods or ()), *self.diagnostics.geometry}
-            unknown = sorted(chosen - {*self.methods, *self.controls, *PUBLISHED, *CONTROLS})
-            _require(self.name, not unknown, "diagnostics", "methods and controls that there are", unknown)
-            self._check_forget("diagnostics", self.diagnostics.forget)
+            chosen = (*(self.diagnostics.methods or ()), *self.diagnostics.geometry)
+            self._within("diagnostics", chosen, (*own, *PUBLISHED, *CONTROLS))
+            self._within("diagnostics", self.diagnostics.forget, self.forget)
 
-    def _check_forget(self, what: str, sets: tuple[tuple[int, ...], ...] | None) -> None:
-        _require(self.name, set(sets or ()) <= set(self.forget), what, "forget sets of the protocol", sets)
+    def _once(self, what: str, values: Sequence[object], *, empty: bool = False) -> None:
+        if len(set(values)) < len(values) or not (values or empty):
+            raise InputError(f"the protocol {self.name}: {what} is empty or names one twice", got=values)
+
+    def _within(self, what: str, values: Sequence[object] | None, known: Sequence[object]) -> None:
+        unknown = [value for value in values or () if value not in known]
+        if unknown:
+            expected = ", ".join(dict.fromkeys(map(str, known)))
+            raise InputError(f"the protocol {self.name} has not what {what} names", expected=expected, got=unknown)
 
 
 def load_protocol(source: str | Path) -> Protocol:
@@ -126,14 +196,27 @@ def load_protocol(source: str | Path) -> Protocol:
     >>> load_protocol("digits").backbone
     'small-cnn'
     """
-    return _protocol(_resolve(source, ()), str(source))
+    content = _resolve(str(source))
+    content |= {name: None for name in ("pra", "linear_probe", "diagnostics") if content.get(name) is False}
+    if "ablation" in content:
+        content["ablations"] = content.pop("ablation")
+    return read_as(Protocol, content, f"{source} is not a protocol")
+
+
+def read_as(shape: type[T], content: object, what: str) -> T:
+    """Read plain values as a type; ``what`` says what is wrong if they are not of it."""
+    try:
+        return msgspec.convert(content, shape)
+    except msgspec.ValidationError as problem:
+        if isinstance(problem.__cause__, InputError):
+            raise problem.__cause__ from None
+        raise InputError(what, got=problem, do="see docs/benchmark.md for what belongs in it") from None
 
 
 def protocol_names() -> tuple[str, ...]:
     """List the protocols that come with the package."""
-    return tuple(
-        sorted(path.name.removesuffix(".toml") for path in _shipped().iterdir() if path.name.endswith(".toml"))
-    )
+    names = (path.name for path in _shipped().iterdir())
+    return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
 def describe_protocol(name: str) -> str:
@@ -145,33 +228,28 @@ def _shipped() -> Traversable:
     return resources.files("sfra.bench") / "protocols"
 
 
-def _resolve(source: str | Path, seen: tuple[str, ...]) -> dict[str, Any]:
-    """Read a file and lay it over the protocol that it extends."""
-    content = _read(source)
-    if str(content.get("recipe", "")).endswith(".toml"):
-        content["recipe"] = str(Path(source).parent / content["recipe"])
-    base = content.pop("extends", None)
-    if base is None:
-        return content
-    if not isinstance(base, str):
-        raise InputError(f"{source}: extends is of the wrong kind", expected="name or file of a protocol", got=base)
-    if base in seen:
-        raise InputError(f"the protocol {source} extends itself", got=" → ".join([*seen, base]))
-    if len(seen) == DEEPEST:
-        raise InputError(
-            "protocols extend each other too often",
-            expected=f"at most {DEEPEST} in a row",
-            got=" → ".join([*seen[:3], "…", base]),
-        )
-    near = Path(source).parent / base
-    return _resolve(near if str(base).endswith(".toml") else base, (*seen, str(base))) | content
+def _resolve(source: str) -> dict[str, Any]:
+    """Read a file and lay it over the protocols that it extends."""
+    layers: dict[str, dict[str, Any]] = {}
+    while True:
+        content = layers[source] = _read(source)
+        if str(content.get("recipe", "")).endswith(".toml"):
+            content["recipe"] = str(Path(source).parent / content["recipe"])
+        base = content.pop("extends", None)
+        if base is None:
+            return {name: value for layer in reversed(layers.values()) for name, value in layer.items()}
+        if not isinstance(base, str):
+            raise InputError(f"{source}: extends is of the wrong kind", expected="name or file of a protocol", got=base)
+        source = os.path.normpath(Path(source).parent / base) if base.endswith(".toml") else base
+        if source in layers:
+            raise InputError(f"the protocol {source} extends itself", got=" → ".join([*layers, source]))
 
 
-def _read(source: str | Path) -> dict[str, Any]:
+def _read(source: str) -> dict[str, Any]:
     path: Traversable = Path(source)
-    if not str(source).endswith(".toml"):
+    if not source.endswith(".toml"):
         path = _shipped() / f"{source}.toml"
-        if str(source) not in protocol_names():
+        if source not in protocol_names():
             raise InputError(
                 "there is no such protocol",
                 expected=f"{', '.join(protocol_names())}, or the path of a .toml file",
@@ -186,38 +264,11 @@ def _read(source: str | Path) -> dict[str, Any]:
         raise InputError(f"the protocol {source} cannot be read", expected="a TOML file", got=problem) from None
 
 
-def _protocol(content: Mapping[str, Any], source: str) -> Protocol:
-    check_shapes(content, source)
-    missing = [name for name in REQUIRED if name not in content]
-    if missing:
-        raise InputError(
-            f"{source} is not a protocol", expected="name, dataset, backbone and forget", got=f"no {', '.join(missing)}"
-        )
-    given = {name: value for name, value in content.items() if name != "ablation"}
-    if "diagnostics" in given:
-        table = given["diagnostics"]
-        given["diagnostics"] = table and Diagnosed(**{name: _frozen(value) for name, value in table.items()})
-    for name in ("pra", "linear_probe", "diagnostics"):
-        if given.get(name) is False:
-            given[name] = None
-    return Protocol(
-        **{name: _frozen(value) for name, value in given.items()},
-        ablations=tuple(_ablation(one, source) for one in content.get("ablation", ())),
-    )
+def _sort(one: Protocol | Ablation | Diagnosed) -> None:
+    """Bring the classes of each forget set into order: [6, 1] is [1, 6], and the same cells."""
+    if one.forget is not None:
+        msgspec.structs.force_setattr(one, "forget", tuple(tuple(sorted(each)) for each in one.forget))
 
 
-def _ablation(content: Mapping[str, Any], source: str) -> Ablation:
-    try:
-        return Ablation(**{name: _frozen(value) for name, value in content.items()})
-    except TypeError as problem:
-        raise InputError(f"an ablation of {source} cannot be read", expected="name and vary", got=problem) from None
-
-
-def _frozen(value: Any) -> Any:
-    """Turn arrays into tuples, at every depth but inside tables."""
-    return tuple(_frozen(one) for one in value) if isinstance(value, list) else value
-
-
-def _require(name: str, holds: bool, what: str, expected: str, got: object) -> None:
-    if not holds:
-        raise InputError(f"the protocol {name}: {what} cannot be used", expected=expected, got=got)
+def _among(value: object, chosen: Sequence[object] | None) -> bool:
+    return chosen is None or value in chosen

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from sfra.attack.scale import KAPPA
 from sfra.bench.grid import open_store
@@ -230,5 +231,5 @@ def _about(report: BenchReport, names: Names) -> dict[str, Any]:
         "missing": report.rows.missing,
         "failures": [dict(row) for row in report.rows.failures],
         "tables": [named_table(table, names).to_dict() for table in shown],
-        "settings": list(flat(vega.rounded(asdict(report.protocol)))),
+        "settings": list(flat(vega.rounded(msgspec.to_builtins(report.protocol)))),
     }

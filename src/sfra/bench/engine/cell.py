@@ -6,11 +6,12 @@ import hashlib
 import json
 import math
 import re
+import uuid
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from sfra.bench.engine.work import KIND, find_work
+from sfra.bench.engine.task import KIND, find_task
 from sfra.core.errors import InputError
 
 KEY = re.compile(r"[0-9a-f]{64}")
@@ -29,13 +30,13 @@ class Cell:
     """
 
     kind: str
-    """Which work computes it; lower-case letters, digits and ``-``."""
+    """Which task computes it; lower-case letters, digits and ``-``."""
     settings: dict[str, Any] = field(default_factory=dict)
     """Plain JSON values; tuples become lists, NaN and infinities are refused."""
     needs: dict[str, Cell] = field(default_factory=dict)
     """Cells that must be done before, by the role they play."""
     version: int = 0
-    """Version of the computation; 0 looks it up among the registered works."""
+    """Version of the computation; 0 looks it up among the registered tasks."""
     label: str = ""
     """Short name for people; made from kind and settings when empty."""
     key: str = field(init=False, default="")
@@ -45,10 +46,13 @@ class Cell:
         if KIND.fullmatch(self.kind) is None:
             raise InputError("this cannot be a kind of cell", expected="lower-case, digits, '-'", got=repr(self.kind))
         object.__setattr__(self, "settings", json.loads(canonical(self.settings, what=f"settings of {self.kind}")))
+        values = (f"{name}={value}" for name, value in self.settings.items() if not isinstance(value, dict))
+        object.__setattr__(self, "label", self.label or " ".join((self.kind, *values)))
         object.__setattr__(self, "needs", dict(sorted(self.needs.items())))
-        object.__setattr__(self, "version", self.version or find_work(self.kind).version)
-        object.__setattr__(self, "label", self.label or self._describe())
-        object.__setattr__(self, "key", key_of(**self._identity()))
+        object.__setattr__(self, "version", self.version or find_task(self.kind).version)
+        needs = {role: need.key for role, need in self.needs.items()}
+        key = key_of(kind=self.kind, version=self.version, settings=self.settings, needs=needs)
+        object.__setattr__(self, "key", key)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Cell) and other.key == self.key
@@ -56,13 +60,36 @@ class Cell:
     def __hash__(self) -> int:
         return hash(self.key)
 
-    def _identity(self) -> dict[str, Any]:
-        needs = {role: need.key for role, need in self.needs.items()}
-        return {"kind": self.kind, "version": self.version, "settings": self.settings, "needs": needs}
 
-    def _describe(self) -> str:
-        values = (f"{name}={value}" for name, value in self.settings.items() if not isinstance(value, dict))
-        return " ".join((self.kind, *values))
+@dataclass(frozen=True, kw_only=True)
+class Order:
+    """One attempt at a cell, small enough to travel: it names the cells that are needed and does not hold them."""
+
+    key: str
+    kind: str
+    version: int
+    label: str
+    settings: dict[str, Any]
+    needs: dict[str, tuple[str, str]]
+    """Kind and key by role."""
+    tag: str
+    """Tells this attempt from every other one."""
+    time_limit: float | None = None
+    """Seconds after which the attempt is killed."""
+
+
+def order(cell: Cell, time_limit: float | None = None) -> Order:
+    """Write the order for one attempt at a cell."""
+    return Order(
+        key=cell.key,
+        kind=cell.kind,
+        version=cell.version,
+        label=cell.label,
+        settings=cell.settings,
+        needs={role: (need.kind, need.key) for role, need in cell.needs.items()},
+        tag=uuid.uuid4().hex,
+        time_limit=time_limit,
+    )
 
 
 def key_of(*, kind: str, version: int, settings: dict[str, Any], needs: dict[str, str]) -> str:
@@ -98,32 +125,6 @@ def reachable(goals: Iterable[Cell]) -> dict[str, Cell]:
             found[cell.key] = cell
             stack += list(cell.needs.values())[::-1]
     return found
-
-
-def pack(cell: Cell) -> list[dict[str, Any]]:
-    """Write a cell and all it needs as a flat list of JSON values, what is needed first."""
-    rows: dict[str, dict[str, Any]] = {}
-    stack = [cell]
-    while stack:
-        top = stack[-1]
-        open_needs = [need for need in top.needs.values() if need.key not in rows]
-        if open_needs:
-            stack += open_needs
-            continue
-        rows[top.key] = {**top._identity(), "label": top.label, "key": top.key}
-        stack.pop()
-    return list(rows.values())
-
-
-def unpack(rows: list[dict[str, Any]]) -> Cell:
-    """Read what :func:`pack` wrote; the keys must come out the same."""
-    cells: dict[str, Cell] = {}
-    for row in rows:
-        needs = {role: cells[key] for role, key in row["needs"].items()}
-        cell = Cell(**{name: row[name] for name in ("kind", "version", "settings", "label")}, needs=needs)
-        assert cell.key == row["key"], "a cell must keep its key on the way to another process"
-        cells[cell.key] = cell
-    return cells[rows[-1]["key"]]
 
 
 def _check(value: object, where: str) -> None:

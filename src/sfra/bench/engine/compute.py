@@ -1,4 +1,4 @@
-"""Compute one cell, in whatever process this runs: lock, look again, work, publish or keep the reason."""
+"""Compute one cell, in whatever process this runs: claim it, look again, work, publish or keep the reason."""
 
 from __future__ import annotations
 
@@ -6,18 +6,19 @@ import os
 import sys
 import time
 import traceback
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from sfra._version import __version__
-from sfra.bench.engine.cell import Cell, canonical
-from sfra.bench.engine.folders import disk_trouble, remove
+from sfra.bench.engine.cell import Order, canonical
+from sfra.bench.engine.disk import disk_trouble, remove
 from sfra.bench.engine.journal import HOST
 from sfra.bench.engine.store import Failure, Store
-from sfra.bench.engine.work import Context, find_work
+from sfra.bench.engine.task import Context, find_task
 from sfra.core.errors import InputError, NotFiniteError, SfraError
 
 TAIL = 4000
@@ -28,155 +29,135 @@ _RECORDED = ("torch", "numpy", "scipy", "transformers", "sklearn")
 class Outcome:
     """How one attempt at a cell ended."""
 
-    key: str
     what: str
     """``written``; ``already`` (someone else did); ``locked`` (someone else is at it); ``missing`` (an input is gone);
-    ``failed`` (the reason is in the store); ``stop`` (the disk, not the cell); and, told by an executor, ``crashed``
-    or ``time-limit``."""
+    ``failed`` (the reason is in the store); ``stop`` (the disk, not the cell); and, told by a pool, ``broken`` (the
+    tasks cannot be imported), ``crashed`` or ``time-limit``."""
     message: str = ""
     """Of a ``stop``; of a crash, how the process ended."""
     seconds: float = 0.0
     """Spent on the work."""
 
 
-def compute(cell: Cell, store: Store, *, tag: str, context: Context | None = None) -> Outcome:
+def attempt(order: Order, root: str, device: str, progress: Callable[[int, int, str], None]) -> Outcome:
+    """Compute a cell in a process that computes many."""
+    store = _open(root)
+    return compute(order, store, Context(device=device, keep=store.scratch(order), progress=progress))
+
+
+def compute(order: Order, store: Store, context: Context | None = None) -> Outcome:
     """Compute a cell unless it is done, failed, or in the hands of another process."""
-    with ExitStack() as held:
-        lock = store.lock(cell)
-        if lock is None:
-            return Outcome(key=cell.key, what="locked")
-        held.enter_context(lock)
-        if store.is_done(cell):
-            return Outcome(key=cell.key, what="already")
-        if store.failure(cell) is not None:
-            return Outcome(key=cell.key, what="failed")
+    with store.claim(order) as mine:
+        if not mine:
+            return Outcome(what="locked")
+        if store.is_done(order):
+            return Outcome(what="already")
+        if store.failure(order) is not None:
+            return Outcome(what="failed")
         try:
-            store.sweep(cell.key)
-            store.set_aside(cell)
-            lock.write({"host": HOST, "pid": os.getpid(), "since": time.time(), "tag": tag})
-            for need in cell.needs.values():  # shared locks: nobody prunes an input while it is read
-                reading = store.lock(need, shared=True)
-                if reading is None:
-                    return Outcome(key=cell.key, what="locked")
-                held.enter_context(reading)
-                if not store.is_done(need):
-                    return Outcome(key=cell.key, what="missing")
-            return _attempt(cell, store, tag, context or Context())
+            store.clean(order)
+            inputs = {role: store.root / "cells" / kind / key for role, (kind, key) in order.needs.items()}
+            if not all(store.is_done(key) for _, key in order.needs.values()):
+                return Outcome(what="missing")
+            return _work(order, store, inputs, context or Context(keep=store.scratch(order)))
         except Exception as problem:
             trouble = disk_trouble(problem, store.root)
             if trouble is None:
                 raise
-            store_sweep_quietly(store, cell)
-            return Outcome(key=cell.key, what="stop", message=str(trouble))
-
-
-def output_of(store: Store, key: str, tag: str) -> Path:
-    """Say where an attempt's output goes; it can be read there after a crash."""
-    return store.root / "tmp" / f"{key}-{tag}.log"
+            with suppress(OSError):
+                store.clean(order)
+            return Outcome(what="stop", message=str(trouble))
 
 
 def tail(path: Path) -> str:
-    """Read the end of what a work printed."""
-    try:
-        with path.open("rb") as file:
-            file.seek(max(0, path.stat().st_size - TAIL))
-            return file.read().decode(errors="replace")
-    except OSError:
-        return ""
+    """Read the end of what a task printed."""
+    with suppress(OSError), path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - TAIL))
+        return file.read().decode(errors="replace")
+    return ""
 
 
-def store_sweep_quietly(store: Store, cell: Cell) -> None:
-    """Remove a cell's drafts although the disk is in trouble."""
-    try:
-        store.sweep(cell.key)
-    except OSError:
-        return
+@cache
+def _open(root: str) -> Store:
+    return Store(root)
 
 
-def _attempt(cell: Cell, store: Store, tag: str, context: Context) -> Outcome:
-    """Run the work with its output in a file, then publish; the caller holds the locks."""
-    draft, log = store.draft(cell), output_of(store, cell.key, tag)
-    store.journal.write("start", key=cell.key, kind=cell.kind, label=cell.label, tag=tag)
+def _work(order: Order, store: Store, inputs: dict[str, Path], context: Context) -> Outcome:
+    """Run the task with its output in a file, then publish; the caller has claimed the cell."""
+    draft, log = store.draft(order), store.log(order)
+    store.journal.write("start", key=order.key, kind=order.kind, label=order.label, tag=order.tag)
     began = time.monotonic()
     try:
         with _output_to(log):
-            result = _call(cell, store, draft, context)
-    except Exception as problem:
+            result = _call(order, inputs, draft, context)
+    except (Exception, SystemExit) as problem:
         if disk_trouble(problem, store.root) is not None:
             raise
         remove(draft)
-        store.write_failure(_failure(cell, problem, tail(log)))
-        store.journal.write("failed", key=cell.key, kind=cell.kind, reason=_reason(problem))
-        return Outcome(key=cell.key, what="failed", seconds=time.monotonic() - began)
+        failure = _failure(order, problem, tail(log))
+        store.write_failure(failure)
+        store.journal.write("failed", key=order.key, kind=order.kind, reason=failure.reason)
+        return Outcome(what="failed", seconds=time.monotonic() - began)
     finally:
         remove(log)
-    return _publish(cell, store, draft, result, device=context.device, seconds=time.monotonic() - began)
+    seconds = round(time.monotonic() - began, 6)
+    if not store.publish(order, draft, _facts(result, device=context.device, seconds=seconds)):
+        return Outcome(what="already", seconds=seconds)
+    store.journal.write("written", key=order.key, kind=order.kind, seconds=seconds)
+    return Outcome(what="written", seconds=seconds)
 
 
-def _call(cell: Cell, store: Store, draft: Path, context: Context) -> dict[str, Any]:
-    job = find_work(cell.kind)
-    if job.version != cell.version:
-        raise InputError("the work has another version here", expected=cell.version, got=job.version)
-    inputs = {role: store.folder(need) for role, need in cell.needs.items()}
-    result = job.function(cell, inputs, draft, context)
+def _call(order: Order, inputs: dict[str, Path], draft: Path, context: Context) -> dict[str, Any]:
+    task = find_task(order.kind)
+    if task.version != order.version:
+        raise InputError("the task has another version here", expected=order.version, got=task.version)
+    result = task.function(order.settings, inputs, draft, context)
     if not isinstance(result, dict):
-        raise _NotJsonError(f"the result of {cell.kind} is not a dict", expected="dict", got=type(result))
+        raise _NotJsonError(f"the result of {order.kind} is not a dict", expected="dict", got=type(result))
     try:
         canonical(result, what="result")
     except InputError as problem:
         raise _NotJsonError(str(problem)) from None
     if (draft / "result.json").exists():
-        raise InputError("the work wrote a file of the store's own name", got="result.json", do="choose another name")
+        raise InputError("the task wrote a file of the store's own name", got="result.json", do="choose another name")
     return result
 
 
-def _publish(cell: Cell, store: Store, draft: Path, result: dict[str, Any], *, device: str, seconds: float) -> Outcome:
-    versions = {
-        name: str(sys.modules[name].__version__) for name in _RECORDED if hasattr(sys.modules.get(name), "__version__")
-    }
-    facts = {
+def _facts(result: dict[str, Any], *, device: str, seconds: float) -> dict[str, Any]:
+    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in _RECORDED}
+    versions = {name: str(version) for name, version in loaded.items() if version is not None}
+    return {
         "result": result,
-        "seconds": round(seconds, 6),
+        "seconds": seconds,
         "host": HOST,
         "pid": os.getpid(),
         "device": device,
         "versions": {"python": sys.version.split()[0], "sfra": __version__, **versions},
         "finished": time.time(),
     }
-    if not store.publish(cell, draft, facts):
-        return Outcome(key=cell.key, what="already", seconds=seconds)
-    store.journal.write("written", key=cell.key, kind=cell.kind, seconds=round(seconds, 6))
-    return Outcome(key=cell.key, what="written", seconds=seconds)
 
 
 class _NotJsonError(SfraError):
-    """A work returned something that result.json cannot hold."""
+    """A task returned something that result.json cannot hold."""
 
 
-def _reason(problem: Exception) -> str:
+def _failure(order: Order, problem: BaseException, output: str) -> Failure:
+    reason = "raised"
     if isinstance(problem, NotFiniteError):
-        return "not-finite"
-    if isinstance(problem, _NotJsonError):
-        return "not-json"
-    if isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError":
-        return "out-of-memory"
-    return "raised"
-
-
-def _failure(cell: Cell, problem: Exception, output: str) -> Failure:
+        reason = "not-finite"
+    elif isinstance(problem, _NotJsonError):
+        reason = "not-json"
+    elif isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError":
+        reason = "out-of-memory"
     message = str(problem) if isinstance(problem, SfraError) else f"{type(problem).__name__}: {problem}"
-    return Failure(
-        key=cell.key,
-        kind=cell.kind,
-        label=cell.label,
-        settings=cell.settings,
-        reason=_reason(problem),
-        message=message,
-        traceback="".join(traceback.format_exception(problem))[-4 * TAIL :],
-        output=output,
-        when=time.time(),
-        host=HOST,
-    )
+    text = "".join(traceback.format_exception(problem))[-4 * TAIL :]
+    return make_failure(order, reason, message, output, traceback=text)
+
+
+def make_failure(order: Order, reason: str, message: str, output: str, **more: Any) -> Failure:
+    """Write down why an attempt failed."""
+    known = {name: getattr(order, name) for name in ("key", "kind", "label", "settings")}
+    return Failure(**known, reason=reason, message=message, output=output, when=time.time(), host=HOST, **more)
 
 
 @contextmanager

@@ -7,7 +7,7 @@ import os
 import platform
 import re
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -25,25 +25,24 @@ class Journal:
     def write(self, event: str, **facts: object) -> None:
         """Append one event with its time; a line is one system call, so it is there in whole or not at all."""
         if self._owner != os.getpid():
-            self._open()
+            name = f"{HOST}-{os.getpid()}-{time.time_ns()}.jsonl"
+            self._handle = os.open(self._folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+            self._owner = os.getpid()
         line = json.dumps({"time": time.time(), "event": event, "host": HOST, "pid": os.getpid(), **facts})
         os.write(self._handle, line.encode() + b"\n")
 
-    def close(self) -> None:
-        """Close the file."""
-        if self._owner == os.getpid():
-            os.close(self._handle)
-            self._owner = 0
-
-    def _open(self) -> None:
-        name = f"{HOST}-{os.getpid()}-{time.time_ns()}.jsonl"
-        self._handle = os.open(self._folder / name, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
-        self._owner = os.getpid()
-
 
 def read_journals(folder: Path) -> list[dict[str, Any]]:
-    """Read the events of all processes in the order of their times; a line cut off by a power failure is left out."""
-    return sorted(_events(sorted(folder.glob("*.jsonl"))), key=lambda event: event["time"])
+    """Read the events of all processes in the order of their times; a line that was cut off is left out."""
+    events = []
+    for line in (line for file in sorted(folder.glob("*.jsonl")) for line in file.read_bytes().splitlines()):
+        try:
+            event = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        if isinstance(event, dict) and isinstance(event.get("time"), int | float) and "event" in event:
+            events.append(event)
+    return sorted(events, key=lambda event: event["time"])
 
 
 def seconds_per_kind(events: Iterable[dict[str, Any]]) -> dict[str, float]:
@@ -54,14 +53,3 @@ def seconds_per_kind(events: Iterable[dict[str, Any]]) -> dict[str, float]:
         if event["event"] == "written" and isinstance(kind, str) and isinstance(seconds, int | float):
             spent.setdefault(kind, []).append(seconds)
     return {kind: sum(each) / len(each) for kind, each in spent.items()}
-
-
-def _events(files: Iterable[Path]) -> Iterator[dict[str, Any]]:
-    for file in files:
-        for line in file.read_bytes().splitlines():
-            try:
-                event = json.loads(line)
-            except (ValueError, RecursionError):
-                continue
-            if isinstance(event, dict) and isinstance(event.get("time"), int | float) and "event" in event:
-                yield event

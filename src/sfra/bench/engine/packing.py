@@ -15,7 +15,6 @@ import lzma
 import os
 import re
 import tarfile
-import uuid
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
@@ -23,9 +22,8 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.engine.cell import Cell, key_of, reachable
-from sfra.bench.engine.folders import disk_errors, remove
-from sfra.bench.engine.records import Record, parse_cell
-from sfra.bench.engine.store import Store
+from sfra.bench.engine.disk import disk_errors, remove
+from sfra.bench.engine.store import Record, Store, parse_cell
 from sfra.core.errors import InputError, SfraError, UnsafeFileError
 from sfra.core.files import write_atomically
 
@@ -69,13 +67,12 @@ def write_archive(file: Path, members: Mapping[str, bytes]) -> None:
             member = tarfile.TarInfo(name)
             member.size = len(inside)
             archive.addfile(member, io.BytesIO(inside))
-    write_atomically(file, _compress(content.getvalue(), file.suffix))
-
-
-def _compress(content: bytes, ending: str) -> bytes:
-    if ending == ".gz":
-        return gzip.compress(content, mtime=0)
-    return lzma.compress(content) if ending == ".xz" else content
+    packed = content.getvalue()
+    if file.suffix == ".gz":
+        packed = gzip.compress(packed, mtime=0)
+    elif file.suffix == ".xz":
+        packed = lzma.compress(packed)
+    write_atomically(file, packed)
 
 
 def unpack(file: str | Path, store: Store) -> int:
@@ -86,12 +83,10 @@ def unpack(file: str | Path, store: Store) -> int:
         InputError: It cannot be read, or holds a cell that is not whole.
     """
     name = hashlib.sha256(os.fsencode(Path(file).absolute())).hexdigest()
-    lock = store.lock(name)  # whose holder lives: nobody sweeps the draft away
-    if lock is None:
-        raise InputError("the archive is being unpacked already", got=file, do="wait for the other process")
-    draft = store.root / "tmp" / f"{name}-{uuid.uuid4().hex}"
-    with lock, disk_errors(store.root):
-        draft.mkdir()
+    with disk_errors(store.root), store.claim(name) as mine:  # nobody sweeps away the draft of a name that is claimed
+        if not mine:
+            raise InputError("the archive is being unpacked already", got=file, do="wait for the other process")
+        draft = store.draft(name)
         try:
             keys = sorted(set(_extract(Path(file), draft)))
             records = [_whole(draft / kind / key, kind, key) for kind, key in keys]
@@ -155,7 +150,10 @@ def _members(file: Path) -> Generator[tuple[str, bytes], None, None]:
                 content = archive.extractfile(member)
                 assert content is not None
                 yield member.name, content.read()
-            _read_on(archive, LARGEST_IN_ALL)
+            stream, limit = archive.fileobj, LARGEST_IN_ALL
+            assert stream is not None
+            while limit > 0 and (rest := stream.read(2**20)):  # the checksum at the end tells whether it is whole
+                limit -= len(rest)
     except SfraError:
         raise
     except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
@@ -178,11 +176,3 @@ def _check_member(member: tarfile.TarInfo, total: int) -> None:
             got=member.name,
             do="do not use this file",
         )
-
-
-def _read_on(archive: tarfile.TarFile, limit: int) -> None:
-    """Read what follows the last file: the checksum at the end tells whether the archive is whole."""
-    stream = archive.fileobj
-    assert stream is not None
-    while limit > 0 and (rest := stream.read(2**20)):
-        limit -= len(rest)

@@ -1,9 +1,9 @@
 """The store: one folder that holds every finished cell, whole or not at all, and the reason of every failed one.
 
 store.json               layout version
-cells/<kind>/<key>/      result.json and the files of the work; appears by one rename
+cells/<kind>/<key>/      result.json and the files of the task; appears by one rename
 failures/<key>.json      why a cell failed
-locks/<key>              locked by the process that computes the cell; shared by those who read it
+locks/<key>              locked by the process that computes the cell
 tmp/<key>-…              being written; rubbish as soon as the lock is free
 scratch/<key>/           what a long computation keeps for its own continuation
 quarantine/<key>-…       cells found damaged
@@ -14,22 +14,79 @@ from __future__ import annotations
 
 import errno
 import os
+import re
 import uuid
 from collections.abc import Iterator
-from dataclasses import fields
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from sfra.bench.engine.cell import Cell, check_key
-from sfra.bench.engine.folders import disk_errors, force_out, remove, sizes, write_json
+import msgspec
+from filelock import FileLock, Timeout
+
+from sfra.bench.engine.cell import KEY, Cell, Order, check_key
+from sfra.bench.engine.disk import StoreError, disk_errors, force_out, remove, write_json
 from sfra.bench.engine.journal import Journal
-from sfra.bench.engine.layout import check_layout, make_layout
-from sfra.bench.engine.locks import Lock, StoreError, acquire, is_held, leads_elsewhere, read_owner
-from sfra.bench.engine.records import Failure, Record, parse_cell, parse_failure
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
 
-__all__ = ["Failure", "Record", "Store", "StoreError"]
+LAYOUT = 1
+"""Version of the layout, which ``store.json`` tells."""
+
+FOLDERS = ("cells", "failures", "locks", "tmp", "scratch", "quarantine", "log")
+_DRAFT = re.compile(r"store-[0-9a-f]{32}\.json")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Record:
+    """What ``result.json`` says."""
+
+    key: str
+    kind: str
+    version: int
+    label: str
+    settings: dict[str, Any]
+    needs: dict[str, str]
+    """Keys of the needed cells by role."""
+    result: dict[str, Any]
+    """What the task returned."""
+    seconds: float
+    host: str
+    pid: int
+    device: str
+    versions: dict[str, str]
+    """Of Python, of this package and of the libraries that the task had loaded."""
+    finished: float
+    """Seconds since 1970."""
+    files: dict[str, int]
+    """The task's files and their sizes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Failure:
+    """Why a cell failed."""
+
+    key: str
+    kind: str
+    label: str
+    reason: str
+    """``raised``, ``not-finite``, ``not-json``, ``out-of-memory``, ``time-limit`` or ``crashed``."""
+    message: str
+    """One line or a few, for people."""
+    traceback: str = ""
+    output: str = ""
+    """The end of what it printed."""
+    attempts: int = 1
+    when: float = 0.0
+    host: str = ""
+    settings: dict[str, Any] = field(default_factory=dict)
+
+
+Named = Cell | Order | str
+"""A cell, or its key."""
 
 
 class Store:
@@ -40,30 +97,28 @@ class Store:
         self.read_only = read_only
         if not read_only:
             with disk_errors(self.root):
-                make_layout(self.root)
-        check_layout(self.root)
+                _make_layout(self.root)
+        _check_layout(self.root)
         self.journal = Journal(self.root / "log")
 
-    # reading
-
-    def is_done(self, cell: Cell | str) -> bool:
+    def is_done(self, cell: Named) -> bool:
         """Tell whether a cell is there and whole."""
         return self.record(cell) is not None
 
-    def record(self, cell: Cell | str) -> Record | None:
+    def record(self, cell: Named) -> Record | None:
         """Read what is known of a finished cell; None when it is absent or damaged."""
         return parse_cell(self.folder(cell))
 
-    def result(self, cell: Cell | str) -> dict[str, Any]:
-        """Read what the work returned; an error when the cell is not done."""
+    def result(self, cell: Named) -> dict[str, Any]:
+        """Read what the task returned; an error when the cell is not done."""
         record = self.record(cell)
         if record is None:
             raise InputError("this cell is not done", got=getattr(cell, "label", cell), do="run the benchmark first")
         return record.result
 
-    def folder(self, cell: Cell | str) -> Path:
+    def folder(self, cell: Named) -> Path:
         """Say where a cell's files are, or would be."""
-        if isinstance(cell, Cell):
+        if not isinstance(cell, str):
             return self.root / "cells" / cell.kind / cell.key
         key = check_key(cell)
         kinds = [kind.name for kind in (self.root / "cells").glob("*") if (kind / key).is_dir()]
@@ -71,52 +126,80 @@ class Store:
 
     def records(self, kind: str = "*") -> Iterator[Record]:
         """Read every finished cell of a kind, or of all."""
-        for folder in sorted((self.root / "cells").glob(f"{kind}/*")):
-            record = parse_cell(folder)
-            if record is not None:
-                yield record
+        found = (parse_cell(folder) for folder in sorted((self.root / "cells").glob(f"{kind}/*")))
+        return (record for record in found if record is not None)
 
-    def failure(self, cell: Cell | str) -> Failure | None:
-        """Read why a cell failed; None when it did not, or when it is done."""
-        return parse_failure(self.root / "failures" / f"{_key(cell)}.json")
+    def failure(self, cell: Named) -> Failure | None:
+        """Read why a cell failed; None when it did not."""
+        return _parse(self.root / "failures" / f"{_key(cell)}.json", Failure)
 
     def failures(self) -> dict[str, Failure]:
         """Read every failure, by key."""
         keys = sorted(path.stem for path in (self.root / "failures").glob("*.json"))
         return {key: failure for key in keys if (failure := self.failure(key)) is not None}
 
-    def is_locked(self, cell: Cell | str) -> bool:
-        """Tell whether some process is computing a cell."""
-        return is_held(self.root / "locks" / _key(cell))
+    def is_claimed(self, cell: Named) -> bool:
+        """Tell whether some process is computing a cell; works where nothing may be written."""
+        import fcntl
 
-    def owner(self, cell: Cell | str) -> dict[str, Any]:
-        """Read who computed a cell last, or does now: ``host``, ``pid``, ``since`` and the attempt's ``tag``."""
-        return read_owner(self.root / "locks" / _key(cell))
+        try:
+            with (self.root / "locks" / _key(cell)).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
 
-    # writing
+    @contextmanager
+    def claim(self, cell: Named, *, wait: float = 0.0) -> Iterator[bool]:
+        """Take a cell for this process alone; yields False if another one has it for longer than some seconds.
 
-    def lock(self, cell: Cell | str, *, shared: bool = False) -> Lock | None:
-        """Take a cell's lock without waiting: alone to compute or remove it, shared to read its files."""
+        The kernel gives the lock back when the process dies, however it dies; children made by ``fork`` do not keep
+        it. The file stays for good: removing it could let two processes lock two files of the same name.
+        """
         self._may_write()
-        return acquire(self.root / "locks" / _key(cell), shared=shared)
+        path = self.root / "locks" / _key(cell)
+        lock = FileLock(path, thread_local=False, fallback_to_soft=False)
+        try:
+            lock.acquire(timeout=wait, blocking=wait > 0)
+        except Timeout:
+            yield False
+            return
+        except OSError as problem:
+            if problem.errno == errno.ELOOP:
+                raise leads_elsewhere(path) from None
+            if problem.errno in (errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP):
+                raise StoreError(
+                    "the store's file system has no working locks",
+                    expected="flock, as on local disks, NFSv4 and Lustre (mounted with -o flock)",
+                    got=f"{path.parent}: {problem.strerror}",
+                    do="put the store on another file system",
+                ) from None
+            raise
+        try:
+            yield True
+        finally:
+            lock.release()
 
-    def draft(self, cell: Cell) -> Path:
+    def draft(self, cell: Named) -> Path:
         """Make the temporary folder of a cell that is being computed."""
         self._may_write()
-        folder = self.root / "tmp" / f"{cell.key}-{uuid.uuid4().hex}"
+        folder = self.root / "tmp" / f"{_key(cell)}-{uuid.uuid4().hex}"
         folder.mkdir()
         return folder
 
-    def publish(self, cell: Cell, draft: Path, facts: dict[str, Any]) -> bool:
+    def log(self, order: Order) -> Path:
+        """Say where the output of an attempt goes; it can be read there after a crash."""
+        return self.root / "tmp" / f"{order.key}-{order.tag}.log"
+
+    def publish(self, cell: Cell | Order, draft: Path, facts: dict[str, Any]) -> bool:
         """Make a computed cell appear, whole, by one rename; False when it was there already, and ours is dropped."""
+        files = [path for path in sorted(draft.rglob("*")) if path.is_file()]
         content = {
-            "key": cell.key,
-            "kind": cell.kind,
-            "version": cell.version,
-            "label": cell.label,
-            "settings": cell.settings,
-            "needs": {role: need.key for role, need in cell.needs.items()},
-            "files": sizes(draft),
+            **{name: getattr(cell, name) for name in ("key", "kind", "version", "label", "settings")},
+            "needs": {role: need.key if isinstance(need, Cell) else need[1] for role, need in cell.needs.items()},
+            "files": {path.relative_to(draft).as_posix(): path.stat().st_size for path in files},
             **facts,
         }
         write_json(draft / "result.json", content, by_way_of=draft)
@@ -136,16 +219,11 @@ class Store:
 
     def adopt(self, folder: Path, record: Record) -> bool:
         """Take in a finished cell from elsewhere, by one rename; False when it was there already."""
-        self._may_write()
         target = self.root / "cells" / record.kind / record.key
-        if self.is_done(record.key):
-            return False
-        lock = self.lock(record.key)
-        if lock is None:
-            return False
-        with lock:
-            if target.exists():
-                os.rename(target, self.root / "quarantine" / f"{record.key}-{uuid.uuid4().hex[:8]}")
+        with self.claim(record.key) as mine:
+            if not mine or self.is_done(record.key):
+                return False
+            self._set_aside(target)
             force_out(folder)
             target.parent.mkdir(exist_ok=True)
             os.rename(folder, target)
@@ -153,7 +231,7 @@ class Store:
             self.journal.write("adopted", key=record.key, label=record.label)
         return True
 
-    def scratch(self, cell: Cell | str) -> Path:
+    def scratch(self, cell: Named) -> Path:
         """Say where a cell's computation may keep its own checkpoints."""
         path = self.root / "scratch" / _key(cell)
         if path.is_symlink():
@@ -163,60 +241,117 @@ class Store:
     def write_failure(self, failure: Failure) -> None:
         """Keep the reason of a failure."""
         self._may_write()
-        facts = {each.name: getattr(failure, each.name) for each in fields(Failure)}
-        write_json(self.root / "failures" / f"{check_key(failure.key)}.json", facts, by_way_of=self.root / "tmp")
+        target = self.root / "failures" / f"{check_key(failure.key)}.json"
+        write_json(target, asdict(failure), by_way_of=self.root / "tmp")
 
-    def clear_failure(self, cell: Cell | str) -> None:
+    def clear_failure(self, cell: Named) -> None:
         """Forget a failure, so that the cell may be computed again."""
         self._may_write()
         (self.root / "failures" / f"{_key(cell)}.json").unlink(missing_ok=True)
 
-    def set_aside(self, cell: Cell) -> bool:
-        """Move a damaged cell to the quarantine; the caller holds its lock."""
-        folder = self.folder(cell)
-        if not folder.exists() or parse_cell(folder) is not None:
-            return False
-        os.rename(folder, self.root / "quarantine" / f"{cell.key}-{uuid.uuid4().hex[:8]}")
-        self.journal.write("quarantined", key=cell.key, label=cell.label)
-        return True
+    def clean(self, cell: Named) -> None:
+        """Remove the drafts of a cell and set a damaged one aside; the caller has claimed it."""
+        for path in (self.root / "tmp").glob(f"{_key(cell)}-*"):
+            remove(path)
+        if not self.is_done(cell):
+            self._set_aside(self.folder(cell))
 
-    def discard(self, cell: Cell) -> bool:
-        """Remove a finished cell that nobody reads; False when it is locked or absent."""
-        lock = self.lock(cell)
-        if lock is None:
-            return False
-        with lock, disk_errors(self.root):
-            if not self.folder(cell).exists():
-                return False
-            rubbish = self.root / "tmp" / f"{cell.key}-{uuid.uuid4().hex}"
-            os.rename(self.folder(cell), rubbish)
-            self.journal.write("pruned", key=cell.key, label=cell.label)
-            remove(rubbish)
-        return True
-
-    def sweep(self, key: str | None = None) -> None:
-        """Remove what dead processes left behind: drafts whose lock is free, scratch of finished cells.
-
-        With a key: only that cell's drafts, and the caller holds its lock.
-        """
+    def sweep(self) -> None:
+        """Remove what dead processes left behind: drafts of cells that nobody computes, scratch of finished ones."""
         self._may_write()
-        if key is not None:
-            for path in (self.root / "tmp").glob(f"{check_key(key)}-*"):
-                remove(path)
-            return
-        keys = {path.name[:64] for path in (self.root / "tmp").iterdir()}
-        keys |= {path.name for path in (self.root / "scratch").iterdir() if self.is_done(path.name)}
-        for each in sorted(keys):
-            lock = self.lock(each)
-            if lock is not None:
-                with lock:
-                    self.sweep(each)
-                    if self.is_done(each):
-                        remove(self.scratch(each))
+        drafts = {path.name[:64] for path in (self.root / "tmp").iterdir()}
+        scratch = {path.name for path in (self.root / "scratch").iterdir()}
+        for key in sorted(filter(KEY.fullmatch, drafts | scratch)):
+            if key not in drafts and not self.is_done(key):
+                continue
+            with self.claim(key) as mine:
+                if mine:
+                    for path in (self.root / "tmp").glob(f"{key}-*"):
+                        remove(path)
+                    if self.is_done(key):
+                        remove(self.scratch(key))
+
+    def _set_aside(self, folder: Path) -> None:
+        """Move a damaged cell, or whatever is in its place, to the quarantine."""
+        if folder.exists() or folder.is_symlink():
+            os.rename(folder, self.root / "quarantine" / f"{folder.name}-{uuid.uuid4().hex[:8]}")
+            self.journal.write("quarantined", key=folder.name)
 
     def _may_write(self) -> None:
         assert not self.read_only, "a store opened for reading must never be written"
 
 
-def _key(cell: Cell | str) -> str:
-    return cell.key if isinstance(cell, Cell) else check_key(cell)
+def parse_cell(folder: Path) -> Record | None:
+    """Read the folder of a cell; None when it is not whole, or a link to one elsewhere."""
+    record = _parse(folder / "result.json", Record)
+    if record is None or record.key != folder.name or folder.is_symlink():
+        return None
+    try:
+        whole = all((folder / name).stat().st_size == size for name, size in record.files.items())
+    except (OSError, ValueError):
+        return None
+    return record if whole else None
+
+
+def leads_elsewhere(path: Path) -> StoreError:
+    """Say that a part of a store is a link: whoever made it would have us write wherever it points."""
+    return StoreError(
+        "a part of the store leads elsewhere, and was not followed",
+        expected="folders and files of its own (the folder of the whole store may be a link)",
+        got=f"a symbolic link: {path}",
+        do="do not use this store, or put what the link points to in its place",
+    )
+
+
+def _parse(file: Path, shape: type[T]) -> T | None:
+    """Read a JSON file; None when it is absent, cut off or something else."""
+    try:
+        return msgspec.json.decode(file.read_bytes(), type=shape)
+    except (OSError, ValueError, RecursionError, msgspec.MsgspecError):
+        return None
+
+
+def _key(cell: Named) -> str:
+    return check_key(cell) if isinstance(cell, str) else cell.key
+
+
+def _make_layout(root: Path) -> None:
+    """Make the folder of a store where there is none; refuse one that holds something else."""
+    root.mkdir(parents=True, exist_ok=True)
+    mark = root / "store.json"
+    if not mark.exists():
+        strangers = [path.name for path in root.iterdir() if _DRAFT.fullmatch(path.name) is None]
+        if strangers and not mark.exists():
+            raise _foreign(root, f"it holds {', '.join(sorted(strangers)[:3])}")
+        write_json(mark, {"sfra": "benchmark store", "layout": LAYOUT}, by_way_of=root)
+    for name in FOLDERS:
+        (root / name).mkdir(exist_ok=True)
+
+
+def _check_layout(root: Path) -> None:
+    """Refuse a folder that is no store, one of another layout, or one with parts that lie outside of it."""
+    for path in (root / "store.json", *(root / name for name in FOLDERS), *(root / "cells").glob("*")):
+        if path.is_symlink():
+            raise leads_elsewhere(path)
+    mark: dict[str, Any] | None = _parse(root / "store.json", dict)
+    if mark is None:
+        raise _foreign(root, "no store.json" if root.is_dir() else "no such folder")
+    layout = mark.get("layout")
+    if mark.get("sfra") == "benchmark store" and isinstance(layout, int) and layout > LAYOUT:
+        raise StoreError(
+            f"{root} was written by a newer sfra",
+            expected=f"layout {LAYOUT}",
+            got=layout,
+            do="update sfra, or name another folder",
+        )
+    if mark.get("sfra") != "benchmark store" or layout != LAYOUT:
+        raise _foreign(root, f"store.json of layout {layout}")
+
+
+def _foreign(folder: Path, got: str) -> StoreError:
+    return StoreError(
+        f"{folder} is not a benchmark store",
+        expected=f"an empty or new folder, or one with a store.json of layout {LAYOUT}",
+        got=got,
+        do="name another folder",
+    )

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from statistics import median
 
 from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.demand import BLOCKED, DONE, FAILED, LEFT, Demand
 from sfra.bench.engine.store import Failure
+from sfra.bench.engine.todo import Todo
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,15 +92,14 @@ class Progress:
     """Share of the cells left whose kind was seen before: a grid begins with trainings, and the rest is faster."""
 
 
-def summarise(demand: Demand, **facts: object) -> Summary:
-    """Put the state of a demand into a summary."""
-    failures = ((cell, demand.store.failure(cell)) for cell in demand.of(FAILED))
+def summarise(todo: Todo, **facts: object) -> Summary:
+    """Put the state of a grid into a summary."""
     return Summary(
-        goals=len(demand.goals),
-        done=tuple(cell for cell in demand.of(DONE) if cell.key in demand.goals),
-        failed=tuple(failure for _, failure in failures if failure is not None),
-        blocked=tuple(Blocked(cell=cell, by=demand.cause[cell.key]) for cell in demand.of(BLOCKED)),
-        left=tuple(demand.of(LEFT)),
+        goals=len(todo.goals),
+        done=tuple(cell for key, cell in todo.goals.items() if key in todo.done),
+        failed=tuple(todo.failed.values()),
+        blocked=tuple(Blocked(cell=todo.cells[key], by=cause) for key, cause in todo.blocked.items()),
+        left=tuple(todo.left),
         **facts,  # type: ignore[arg-type]
     )
 

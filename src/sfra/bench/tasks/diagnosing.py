@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.work import Context, work
+from sfra.bench.engine.task import Context, task
 from sfra.bench.tasks.measurements import read_features, without_rows
+from sfra.bench.tasks.models import Inputs, Settings
 
 if TYPE_CHECKING:
     from sfra.attack.grid import Setting
@@ -33,15 +33,13 @@ POINTS = 300
 MAP_POINTS = 600
 """Points of a map, half of them real samples."""
 
-Inputs = Mapping[str, Path]
 
-
-@work("diagnostics", version=1)
-def diagnostics(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("diagnostics", version=1)
+def diagnostics(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Diagnose every scale of the main audit, and sum it up in a row for each scale and forget class."""
     from sfra.diagnostics import diagnose_parts
 
-    release = _release(cell, inputs, context)
+    release = _release(settings, inputs, context)
     found = []
     for done, setting in enumerate(release.settings):
         context.progress(done, len(release.settings), f"diagnosing at {setting.scale} scale")
@@ -64,12 +62,12 @@ def diagnostics(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict
     return {"rows": [row for one in found for row in summarise(one)], **release.facts()}
 
 
-@work("geometry", version=1)
-def geometry(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("geometry", version=1)
+def geometry(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Map samples and probes at the scale of the verdict, with the probes of the first seed."""
     from sfra.diagnostics import geometry as embed
 
-    release = _release(cell, inputs, context)
+    release = _release(settings, inputs, context)
     setting = release.settings[0]
     placed, probes = release.draw(setting, release.config.seed)
     labels = release.test.labels
@@ -121,11 +119,10 @@ class _Release:
         return {name: known[name] for name in ("proposal", "score", "n", "m", "seeds")}
 
 
-def _release(cell: Cell, inputs: Inputs, context: Context) -> _Release:
+def _release(settings: Settings, inputs: Inputs, context: Context) -> _Release:
     from sfra.auditing.config import AuditConfig
 
     head, test = read_features(inputs["test"])
-    settings = cell.settings
     config = {name: value for name, value in settings["config"].items() if name != "kappa"}
     return _Release(
         head=without_rows(head, settings["forget"]) if settings["missing_row"] else head,

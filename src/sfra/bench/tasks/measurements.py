@@ -2,53 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.records import parse_cell
-from sfra.bench.engine.work import Context, work
-from sfra.bench.tasks.models import FEATURES, HEAD, tell_stage
+from sfra.bench.engine.store import parse_cell
+from sfra.bench.engine.task import Context, task
+from sfra.bench.tasks.models import FEATURES, HEAD, Inputs, Settings, tell_stage
 
 if TYPE_CHECKING:
     from sfra.core.head import Head
     from sfra.data import FeatureSet
 
-Inputs = Mapping[str, Path]
 
-
-@work("audit", version=1)
-def audit(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("audit", version=1)
+def audit(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Audit a head on its features, beside the audit of its reference."""
     from sfra.auditing.audit import audit as run
     from sfra.auditing.config import AuditConfig
 
-    settings = {name: value for name, value in cell.settings["config"].items() if name not in ("kappa", "sweep")}
+    config = {name: value for name, value in settings["config"].items() if name not in ("kappa", "sweep")}
     head, test = read_features(inputs["test"])
-    missing = cell.settings["missing_row"]
+    missing = settings["missing_row"]
     report = run(
-        without_rows(head, cell.settings["forget"]) if missing else head,
-        cell.settings["forget"],
+        without_rows(head, settings["forget"]) if missing else head,
+        settings["forget"],
         data=test,
         validation=read_features(inputs["validation"])[1],
         reference=inputs["reference"] / "audit.json" if "reference" in inputs else None,
         missing_row=missing,
         progress=tell_stage(context),
-        config=AuditConfig(**{**settings, "budgets": tuple(settings["budgets"])}, device=context.device),
+        config=AuditConfig(**{**config, "budgets": tuple(config["budgets"])}, device=context.device),
     )
     report.save(out)
     return {"verdict": report.verdict, "rs": report.rs, "delta_rs": report.delta_rs}
 
 
-@work("pra", version=1)
-def pra(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("pra", version=1)
+def pra(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Bring the class back with prototypes of real samples, for several draws of the samples."""
     from sfra.controls import pra as run
 
     (head, train_set), (_, test) = (read_features(inputs[split]) for split in ("train", "test"))
-    settings = cell.settings
     rows = []
     for variant in settings["variants"]:
         for seed in range(settings["supports"]):
@@ -57,14 +52,14 @@ def pra(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, An
     return {"rows": rows}
 
 
-@work("linear-probe", version=1)
-def linear_probe(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("linear-probe", version=1)
+def linear_probe(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Train a fresh linear classifier on real features: what the encoder still tells apart."""
     from sfra.controls import linear_probe as run
 
     (head, train_set), (_, test) = (read_features(inputs[split]) for split in ("train", "test"))
-    settings = {name: value for name, value in cell.settings.items() if name != "forget"}
-    found = run(train_set, test, cell.settings["forget"], classes=head.classes, device=context.device, **settings)
+    chosen = {name: value for name, value in settings.items() if name != "forget"}
+    found = run(train_set, test, settings["forget"], classes=head.classes, device=context.device, **chosen)
     return {
         "forget_accuracy": found.forget_accuracy,
         "per_class": {str(label): accuracy for label, accuracy in found.per_class.items()},

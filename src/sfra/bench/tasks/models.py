@@ -1,4 +1,4 @@
-"""What each kind of cell of the benchmark computes. Heavy packages are imported by the process that computes."""
+"""Train, unlearn, mask and encode. Heavy packages are imported by the process that computes."""
 
 from __future__ import annotations
 
@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.work import Context, work
+from sfra.bench.engine.task import Context, task
 from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,15 +28,15 @@ FACTS = ("kind", "method", "epoch", "validation", "seconds", "device")
 
 SPLITS: tuple[Split, ...] = ("train", "validation", "test")
 
+Settings = dict[str, Any]
 Inputs = Mapping[str, Path]
 
 
-@work("train", version=1)
-def train(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("train", version=1)
+def train(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Train an original, or a reference without some classes; a killed training goes on from its last epoch."""
     from sfra.unlearn.make import train_model
 
-    settings = cell.settings
     made = train_model(
         data=settings["data"],
         backbone=settings["backbone"],
@@ -51,12 +50,12 @@ def train(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, 
     return _keep(made, out, {split: _images(settings["data"], split).fingerprint for split in SPLITS})
 
 
-@work("unlearn", version=1)
-def unlearn(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("unlearn", version=1)
+def unlearn(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Unlearn some classes of the original by one method; the validation split picks the epoch."""
     from sfra.unlearn.make import unlearn_model
 
-    settings, original = cell.settings, _model(inputs["original"])
+    original = _model(inputs["original"])
     for split in ("train", "validation"):
         _check_data(original, _images(settings["data"], split), split)
     made = unlearn_model(
@@ -73,19 +72,19 @@ def unlearn(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str
     return _keep(made, out, original.notes[DATA])
 
 
-@work("mask", version=1)
-def mask(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("mask", version=1)
+def mask(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Switch off the forget outputs of the original: the audit's positive control."""
     from sfra.unlearn import mask_head
 
     original = _model(inputs["original"])
-    masked = mask_head(original.model, cell.settings["forget"])
+    masked = mask_head(original.model, settings["forget"])
     _save(replace(original, model=masked), out, original.notes[DATA])
     return {}
 
 
-@work("features", version=1)
-def features(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
+@task("features", version=1)
+def features(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Encode one split, keep features, labels and head, and count what the released head gets right."""
     import torch
     from safetensors.torch import save_file
@@ -93,9 +92,9 @@ def features(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[st
     from sfra.data import extract_features
     from sfra.release import load
 
-    images = _images(cell.settings["data"], cell.settings["split"])
+    images = _images(settings["data"], settings["split"])
     model = _model(inputs["model"])
-    _check_data(model, images, cell.settings["split"])
+    _check_data(model, images, settings["split"])
     release = load(inputs["model"] / MODEL, device=context.device)
     if release.encoder is None:
         raise InputError("the model has no encoder", got=release.source)
@@ -107,7 +106,7 @@ def features(cell: Cell, inputs: Inputs, out: Path, context: Context) -> dict[st
         progress=lambda done, total: context.progress(done, total, "encoding"),
         cache=False,
     )
-    kept = found.features.to(getattr(torch, cell.settings["type"]))
+    kept = found.features.to(getattr(torch, settings["type"]))
     save_file({"features": kept.contiguous(), "labels": found.labels}, out / FEATURES)
     release.head.save(out / HEAD)
     counts = _hits(release.head, kept.float(), found.labels)

@@ -10,10 +10,8 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
-from sfra.bench.engine.locks import StoreError
-from sfra.core.text import parse_json
+from sfra.core.errors import SfraError
 
 _NOT_OURS = {
     errno.ENOSPC: "the disk is full",
@@ -22,6 +20,10 @@ _NOT_OURS = {
     errno.EACCES: "permission denied",
     errno.EPERM: "permission denied",
 }
+
+
+class StoreError(SfraError):
+    """The store's folder cannot be used: no space, no permission, no locks, or not a store."""
 
 
 def disk_trouble(problem: BaseException, folder: Path) -> StoreError | None:
@@ -65,22 +67,6 @@ def write_json(target: Path, value: object, *, by_way_of: Path) -> None:
     except BaseException:
         draft.unlink(missing_ok=True)
         raise
-
-
-def read_json(path: Path) -> dict[str, Any] | None:
-    """Read a JSON object; None when the file is absent, cut off or something else."""
-    try:
-        value = parse_json(path.read_bytes())
-    except (OSError, ValueError):
-        return None
-    return value if isinstance(value, dict) else None
-
-
-def sizes(folder: Path) -> dict[str, int]:
-    """List the files of a folder, by their path in it, with their sizes in bytes."""
-    return {
-        path.relative_to(folder).as_posix(): path.stat().st_size for path in sorted(folder.rglob("*")) if path.is_file()
-    }
 
 
 def force_out(folder: Path) -> None:

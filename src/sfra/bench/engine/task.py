@@ -13,16 +13,16 @@ from typing import Any, TypeVar
 
 from sfra.core.errors import InputError, NotFiniteError
 
-__all__ = ["Context", "NotFiniteError", "Work", "find_work", "load_works", "modules_of", "work"]
+__all__ = ["Context", "NotFiniteError", "Task", "find_task", "load_tasks", "modules_of", "task"]
 
 KIND = re.compile(r"[a-z][a-z0-9-]{0,39}")
-_WORKS: dict[str, Work] = {}
+_TASKS: dict[str, Task] = {}
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True, kw_only=True)
-class Work:
+class Task:
     """A registered computation."""
 
     kind: str
@@ -30,7 +30,7 @@ class Work:
     version: int
     """Part of every key: a changed computation gets the next number, and its cells are computed again."""
     function: Callable[..., Any]
-    """Called with (cell, inputs, out, context); returns the result as a dict of JSON values."""
+    """Called with (settings, inputs, out, context); returns the result as a dict of JSON values."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,45 +63,45 @@ class Context:
         return self.keep
 
 
-def work(kind: str, *, version: int = 1) -> Callable[[F], F]:
+def task(kind: str, *, version: int = 1) -> Callable[[F], F]:
     """Register the function that computes a kind of cell.
 
-    The function is called with the cell, a dict from the role of each needed cell to its folder, an empty folder for
-    its own files, and a :class:`Context`; it returns a dict of JSON values.
+    The function is called with the settings of the cell, a dict from the role of each needed cell to its folder, an
+    empty folder for its own files, and a :class:`Context`; it returns a dict of JSON values.
     """
     if KIND.fullmatch(kind) is None:
         raise InputError("this cannot be a kind of cell", expected="lower-case letters, digits and '-'", got=repr(kind))
 
     def enter(function: F) -> F:
-        known = _WORKS.get(kind)
+        known = _TASKS.get(kind)
         if known is not None and _home(known.function) != _home(function):
-            raise InputError("a work of this kind exists", got=f"{kind} ({'.'.join(_home(known.function))})")
-        _WORKS[kind] = Work(kind=kind, version=version, function=function)
+            raise InputError("a task of this kind exists", got=f"{kind} ({'.'.join(_home(known.function))})")
+        _TASKS[kind] = Task(kind=kind, version=version, function=function)
         return function
 
     return enter
 
 
-def find_work(kind: str) -> Work:
-    """Find the work of a kind."""
-    if kind not in _WORKS:
-        known = ", ".join(sorted(_WORKS)) or "none"
+def find_task(kind: str) -> Task:
+    """Find the task of a kind."""
+    if kind not in _TASKS:
+        known = ", ".join(sorted(_TASKS)) or "none"
         raise InputError(
-            "no work computes this kind of cell", expected=known, got=kind, do="import the module that defines it first"
+            "no task computes this kind of cell", expected=known, got=kind, do="import the module that defines it first"
         )
-    return _WORKS[kind]
+    return _TASKS[kind]
 
 
 def modules_of(kinds: Iterable[str]) -> tuple[str, ...]:
     """Name the modules that a process must import to compute these kinds."""
-    names = sorted({_home(find_work(kind).function)[0] for kind in kinds})
+    names = sorted({_home(find_task(kind).function)[0] for kind in kinds})
     if "__main__" in names:
-        raise InputError("works must live in a module that other processes can import", got="__main__")
+        raise InputError("tasks must live in a module that other processes can import", got="__main__")
     return tuple(names)
 
 
-def load_works(modules: Sequence[str]) -> None:
-    """Import the modules that register works."""
+def load_tasks(modules: Sequence[str]) -> None:
+    """Import the modules that register tasks."""
     for name in modules:
         if name not in sys.modules:
             import_module(name)
