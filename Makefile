@@ -7,7 +7,7 @@ JOBS   ?= auto
 SUDO   := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser latex test lint types examples check bench reproduce-report torture benchmarks clean
+.PHONY: help demo browser latex test lint types examples check bench reproduce-report torture torture-short benchmarks clean
 
 help:            ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 24
@@ -59,6 +59,10 @@ reproduce-report: $(VENV)/.dev  ## Tables, figures, pages and the comparison wit
 torture: $(VENV)/.dev  ## Kill a benchmark fifty times, locally and under Ray, and compare with an undisturbed run
 	$(BIN)/python benchmarks/torture.py --protocol digits-tiny --kills 50 --linger 3
 	$(BIN)/python benchmarks/torture.py --executor ray --kills 50
+
+torture-short: $(VENV)/.dev  ## The same with a handful of kills
+	$(BIN)/python benchmarks/torture.py --protocol digits-tiny --kills 5 --linger 3
+	$(BIN)/python benchmarks/torture.py --executor ray --kills 3
 
 check: test lint types examples  ## Tests, style, types and examples
 

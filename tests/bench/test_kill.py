@@ -48,12 +48,3 @@ def test_one_runner_killed_leaves_the_other_to_finish(tmp_path: Path) -> None:
     assert other.wait() == 0
     assert len(contents(store)) == 35
     assert violations(Store(store, read_only=True)) == []
-
-
-def test_a_killed_driver_takes_its_ray_along_and_the_next_run_goes_on(tmp_path: Path) -> None:
-    pytest.importorskip("ray")
-    grid = "--sleep", "0.1", "--size", "10"
-    command, local = toy_command("--executor", "ray", *grid), toy_command(*grid)
-    told = torment(command, tmp_path, kills=2, seed=5, linger=0.8, patience=30.0, undisturbed=local)
-    assert told.problems == []
-    assert (told.kills, told.orphans) == (2, 0)
