@@ -4,7 +4,8 @@
     python benchmarks/digits.py --store sfra-bench   # in this one, continued if it is there
 
 Checks that every goal of the protocol is done, and that every approximate method ended with a forget accuracy below
-15 % and a retain accuracy within 10 points of the original's, on the test split. Exits with 1 if not.
+15 % and lost at most 10 points of the original's retain accuracy per forgotten class, on the test split. Exits with 1
+if not.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from sfra.bench.grid import run_protocol
 from sfra.bench.report import BenchReport, make_report
 
 FORGET, RETAIN = 0.15, 0.10
-"""Highest forget accuracy, and largest loss of retain accuracy."""
+"""Highest forget accuracy, and largest loss of retain accuracy per forgotten class."""
 
 
 def main() -> int:
@@ -52,9 +53,9 @@ def check(report: BenchReport) -> list[str]:
     for (method, forget, _), row in models.items():
         if row["forget_before"] >= FORGET:
             found.append(f"{method} {forget}: forget accuracy {row['forget_before']:.1%}, expected below {FORGET:.0%}")
-        if row["retain_original"] - row["retain_before"] > RETAIN:
-            lost = row["retain_original"] - row["retain_before"]
-            found.append(f"{method} {forget}: {lost:.1%} of retain accuracy lost, expected at most {RETAIN:.0%}")
+        lost, limit = row["retain_original"] - row["retain_before"], RETAIN * len(row["forget_classes"])
+        if lost > limit:
+            found.append(f"{method} {forget}: {lost:.1%} of retain accuracy lost, expected at most {limit:.0%}")
     return found or ([] if models else ["no model was audited"])
 
 

@@ -1,0 +1,51 @@
+"""The rooms look down only: ``lint-imports`` holds it, and turns red when a room looks up."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def lint_imports(folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [str(Path(sys.executable).with_name("lint-imports")), "--no-cache"]
+    environment = os.environ | {"PYTHONPATH": str(folder / "src")}
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def copy(tmp_path: Path) -> Path:
+    shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    return tmp_path
+
+
+def test_no_room_looks_up(copy: Path) -> None:
+    done = lint_imports(copy)
+    assert done.returncode == 0, done.stdout
+    assert "0 broken" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("file", "line", "message"),
+    [
+        ("attack/scale.py", "import sfra.data.sets", "sfra.attack is not allowed to import sfra.data"),
+        ("core/head.py", "import sfra.attack.scale", "sfra.core is not allowed to import sfra.attack"),
+        ("auditing/score.py", "import sfra.models.forward", "sfra.auditing is not allowed to import sfra.models"),
+    ],
+)
+def test_a_room_that_looks_up_turns_the_check_red(copy: Path, file: str, line: str, message: str) -> None:
+    changed = copy / "src" / "sfra" / file
+    text = changed.read_text(encoding="utf-8")
+    changed.write_text(
+        text.replace("from __future__ import annotations\n", f"from __future__ import annotations\n{line}\n")
+    )
+    done = lint_imports(copy)
+    assert done.returncode == 1
+    assert message in done.stdout
