@@ -1,4 +1,4 @@
-"""What the user can fix: one message that says what, expected, got and what to do."""
+"""Errors that the user can fix: one message that says what, expected, got and what to do."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def counted(number: int, one: str, several: str) -> str:
 
 
 def meant(given: object, known: Iterable[str]) -> str | None:
-    """Say what to write instead of a name that is not known, if names like it are; None if there are none.
+    """Suggest the known names that are close to a misspelt one; None if no name is.
 
     >>> meant("smal-cnn", ["resnet18", "small-cnn", "small-mlp"])
     'write small-cnn, if you mean that'

@@ -31,7 +31,7 @@ RECIPES: dict[str, tuple[unlearn.UnlearningMethod, ...]] = {
         unlearn.Finetune(learning_rate=rate, epochs=12, batch_size=64, weight_decay=5e-4) for rate in (0.2, 0.5)
     ),
 }
-"""Candidates of each approximate method. The validation split picks one by AUS; no audit has a say."""
+"""Candidates of each approximate method. The validation split picks one by AUS; no audit is asked."""
 
 
 Role = Literal["original", "reference", "release"]
