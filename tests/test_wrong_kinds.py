@@ -35,49 +35,34 @@ for call in json.load(sys.stdin):
 print(json.dumps(answers))
 """
 
-NEITHER = "a forget class is neither an index nor a name\n  expected: a whole number, a name, or several of them"
-KIND = "{} is of the wrong kind\n  expected: {}\n  got:      {}"
-COUNT = "a whole number of at least 1"
-PAIR = "expected: a pair (images, labels) or (features, labels) of arrays or tensors, a name, or a path"
 REFUSED = {
-    "audit(7.0)": f"{NEITHER}\n  got:      7.0\n  do:       write 7",
-    "audit(2.5)": f"{NEITHER}\n  got:      2.5",
-    "audit(None)": f"{NEITHER}\n  got:      None",
-    "audit(True)": f"{NEITHER}\n  got:      True",
-    "audit([0, True])": f"{NEITHER}\n  got:      True",
-    "audit(np.arange(6) == 2)": f"{NEITHER}\n  got:      np.False_",
-    "audit(b'2')": f"{NEITHER}\n  got:      b'2'",
-    "audit(n='many')": KIND.format("n", COUNT, "'many'"),
-    "audit(n=None, m=True)": KIND.format("m", COUNT, "True"),
-    "audit(epochs='3')": KIND.format("epochs", COUNT, "'3'"),
-    "audit(batch_size=None)": KIND.format("batch_size", COUNT, "None"),
-    "audit(seed='a')": KIND.format("seed", "a whole number of at least 0", "'a'"),
-    "audit(learning_rate='fast')": KIND.format("learning_rate", "a number", "'fast'"),
-    "audit(scale=None)": KIND.format("scale", '"native", "canonical", "sweep" or a number', "None"),
-    "audit(budgets=0.1)": KIND.format("budgets", "several numbers, such as (0.01, 0.05)", "0.1"),
-    "audit(reset_row='no')": KIND.format("reset_row", "True or False", "'no'"),
-    "audit(device=0)": KIND.format("device", 'a name in quotes, such as "cpu" or "cuda:1"', "0"),
-    "audit(proposal=3)": KIND.format("proposal", "a name in quotes", "3"),
-    "audit(epoch=3)": "an audit has no setting 'epoch'\n  expected: n, m, proposal, score",
-    "sfra.audit(head, 2, config={'n': 3})": "config is of the wrong kind\n  expected: an AuditConfig\n  got:      dict",
-    "audit(data=loader)": f"data cannot be read from a DataLoader\n  {PAIR}\n  do:       images, labels = (torch.cat",
-    "audit(data=loader.dataset)": f"data cannot be read from a TensorDataset\n  {PAIR}\n  do:       images, labels = ",
-    "audit(data=[X, y])": "data cannot be read from a list",
-    "audit(data={'images': X})": "data cannot be read from a dict",
-    "audit(data=X)": "data cannot be read from a Tensor",
-    "audit(validation=loader)": "validation cannot be read from a DataLoader",
-    "sfra.relearn(head, probes, epochs='2')": "the number of epochs is none\n  expected: a whole number",
-    "sfra.relearn(head, X)": "these are not probes\n  expected: what sfra.sample_probes returns\n  got:      Tensor",
-    "sfra.evaluate(path, loader, y, [2])": "the features are not a tensor\n  expected: torch tensors\n  got:      Dat",
-    "sfra.evaluate(path, X, y.numpy(), [2])": "the labels are not a tensor",
-    "sfra.evaluate(path, X, y, 2.0)": "these cannot be the forget classes\n  expected: indices, as in [7]",
-}
-ENDINGS = {
-    "audit(epoch=3)": "\n  do:       write epochs, if you mean that",
+    "audit(7.0)": "do:       write 7",
+    "audit(None)": "None",
+    "audit([0, True])": "True",
+    "audit(b'2')": "b'2'",
+    "audit(n='many')": "n is of the wrong kind\n  expected: a whole number of at least 1\n  got:      'many'",
+    "audit(seed='a')": "seed",
+    "audit(learning_rate='fast')": "learning_rate",
+    "audit(scale=None)": "scale",
+    "audit(budgets=0.1)": "budgets",
+    "audit(reset_row='no')": "True or False",
+    "audit(device=0)": 'such as "cpu" or "cuda:1"',
+    "audit(proposal=3)": "proposal",
+    "audit(epoch=3)": "do:       write epochs, if you mean that",
+    "sfra.audit(head, 2, config={'n': 3})": "expected: an AuditConfig",
     "audit(data=loader)": "; then data=(images, labels)",
-    "audit(data=[X, y])": "\n  do:       write a pair in round brackets: data=(samples, labels)",
-    "audit(data=X)": "\n  do:       pass the labels as well: data=(samples, labels)",
+    "audit(data=loader.dataset)": "data cannot be read from a TensorDataset",
+    "audit(data=[X, y])": "do:       write a pair in round brackets: data=(samples, labels)",
+    "audit(data=X)": "do:       pass the labels as well: data=(samples, labels)",
+    "audit(validation=loader)": "validation cannot be read from a DataLoader",
+    "sfra.relearn(head, probes, epochs='2')": "epochs",
+    "sfra.relearn(head, X)": "expected: what sfra.sample_probes returns",
+    "sfra.evaluate(path, loader, y, [2])": "features",
+    "sfra.evaluate(path, X, y.numpy(), [2])": "labels",
+    "sfra.evaluate(path, X, y, 2.0)": "forget classes",
 }
+"""Calls, and what their message must say."""
+
 GATHER = "(torch.cat(parts) for parts in zip(*{}))"
 TAKEN = (
     "audit(2)",
@@ -103,9 +88,9 @@ def answers() -> dict[str, str]:
 
 
 @pytest.mark.parametrize("call", REFUSED)
-def test_the_message_says_what_was_expected(answers: dict[str, str], call: str) -> None:
-    assert answers[call].startswith(REFUSED[call])
-    assert answers[call].endswith(ENDINGS.get(call, ""))
+def test_wrong_kind_is_refused_with_a_message(answers: dict[str, str], call: str) -> None:
+    assert REFUSED[call] in answers[call]
+    assert " of Python: " not in answers[call]
 
 
 @pytest.mark.parametrize("call", TAKEN)

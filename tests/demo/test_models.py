@@ -80,14 +80,3 @@ def test_a_saved_model_is_a_state_dict_of_its_architecture(models: dict[str, Nam
     images = digits_tensors("validation").images
     with torch.no_grad():
         assert torch.equal(again.eval()(images), made.model(images))
-
-
-def test_the_number_of_threads_is_given_back() -> None:
-    before = torch.get_num_threads()
-    torch.set_num_threads(2)
-    try:
-        with one_thread():
-            assert torch.get_num_threads() == 1
-        assert torch.get_num_threads() == 2
-    finally:
-        torch.set_num_threads(before)

@@ -81,8 +81,10 @@ def digits_models(
     tell = progress or (lambda name: None)
     with one_thread():
         tell("original")
-        lab = _Lab.opened(tuple(forget), seed)
-        models = [lab.named("original", "original", "trained on every class", lab.original, asdict(TRAINING))]
+        data, validation = digits_tensors("train"), digits_tensors("validation")
+        original = train(_build(seed), data, training=TRAINING, seed=seed)
+        lab = _Lab(original=original, data=data, validation=validation, forget=tuple(forget), seed=seed)
+        models = [lab.named("original", "original", "trained on every class", original, asdict(TRAINING))]
         for name, make in lab.steps().items():
             tell(name)
             models.append(make())
@@ -105,20 +107,6 @@ class _Lab:
     validation: TensorData
     forget: tuple[int, ...]
     seed: int
-
-    @classmethod
-    def opened(cls, forget: tuple[int, ...], seed: int) -> _Lab:
-        data = digits_tensors("train")
-        original = train(
-            _build(seed),
-            data,
-            epochs=TRAINING.epochs,
-            learning_rate=TRAINING.learning_rate,
-            batch_size=TRAINING.batch_size,
-            seed=seed,
-        )
-        validation = digits_tensors("validation")
-        return cls(original=original, data=data, validation=validation, forget=forget, seed=seed)
 
     def steps(self) -> dict[str, Callable[[], NamedModel]]:
         return {
@@ -146,14 +134,9 @@ class _Lab:
         return self.named("masked", "release", story, model, {"method": "mask_head"})
 
     def approximate(self, name: str, story: str) -> NamedModel:
+        model, split = self.original, self.validation
         made = unlearn.choose(
-            RECIPES[name],
-            self.original,
-            self.data,
-            self.forget,
-            validation=self.validation,
-            rebuild=_build,
-            seed=self.seed,
+            RECIPES[name], model, self.data, self.forget, validation=split, rebuild=_build, seed=self.seed
         )
         recipe = made.settings | {"method": made.method, "epoch": made.epoch, "seed": self.seed}
         return self.named(name, "release", story, made.model, recipe)

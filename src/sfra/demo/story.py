@@ -25,6 +25,10 @@ PAGE = "report.html"
 Progress = Callable[[str, int, int], None]
 
 
+ACCURACIES = ("retain_before", "forget_before", "retain_after", "forget_after")
+"""Columns of the table."""
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Audited:
     """A model of the demonstration and what its audit found."""
@@ -34,18 +38,15 @@ class Audited:
 
     def row(self) -> dict[str, Any]:
         """Return the row of the table."""
-        report = self.report
-        return {
-            "model": self.model.name,
-            "story": self.model.story,
-            "retain_before": report.retain.before,
-            "forget_before": report.forget.before,
-            "retain_after": report.retain.after,
-            "forget_after": report.forget.after,
-            "rs": report.rs,
-            "delta_rs": report.delta_rs,
-            "verdict": report.verdict,
-        }
+        about = {"model": self.model.name, "story": self.model.story}
+        numbers = {name: getattr(self.report.results[0], name) for name in (*ACCURACIES, "rs", "delta_rs")}
+        return about | numbers | {"verdict": self.report.verdict}
+
+    def reference_row(self) -> dict[str, Any]:
+        """Return the reference's own numbers in the same audit."""
+        about = {"model": "reference", "story": "trained without the class: what ΔRS compares with"}
+        numbers = {name: getattr(self.report.results[0], f"reference_{name}") for name in ACCURACIES}
+        return about | numbers | {"rs": self.report.reference_rs, "delta_rs": 0.0, "verdict": "reference"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -60,7 +61,7 @@ class DemoResult:
     @property
     def rows(self) -> list[dict[str, Any]]:
         """One row per audited release, the reference first."""
-        return [_reference_row(self.audited[0].report), *(one.row() for one in self.audited)]
+        return [self.audited[0].reference_row(), *(one.row() for one in self.audited)]
 
     @property
     def page(self) -> Path | None:
@@ -100,18 +101,12 @@ def run_demo(out: Path | None = None, *, seed: int = 0, progress: Progress | Non
     with tempfile.TemporaryDirectory() as scratch:
         folder = out / "models" if out is not None else Path(scratch)
         paths = {model.name: model.save(folder) for model in models}
-        reference = next(model for model in models if model.role == "reference")
         releases = [model for model in models if model.role == "release"]
         audited = []
         for done, model in enumerate(releases):
             tell(f"auditing {model.name}", done, len(releases))
             report = audit(
-                str(paths[model.name]),
-                FORGET,
-                data="digits",
-                reference=str(paths[reference.name]),
-                arch=ARCH,
-                cache=False,
+                str(paths[model.name]), FORGET, data="digits", reference=str(paths["reference"]), arch=ARCH, cache=False
             )
             audited.append(Audited(model=model, report=report))
     result = DemoResult(
@@ -120,23 +115,6 @@ def run_demo(out: Path | None = None, *, seed: int = 0, progress: Progress | Non
     if out is not None:
         _write(result, out)
     return result
-
-
-def _reference_row(report: AuditReport) -> dict[str, Any]:
-    """Read the reference's own numbers off the verdict's row."""
-    row = report.results[0]
-    accuracies = {
-        name: getattr(row, f"reference_{name}")
-        for name in ("retain_before", "forget_before", "retain_after", "forget_after")
-    }
-    return {
-        "model": "reference",
-        "story": "trained without the class: what ΔRS compares with",
-        **accuracies,
-        "rs": report.reference_rs,
-        "delta_rs": 0.0,
-        "verdict": "reference",
-    }
 
 
 def _write(result: DemoResult, out: Path) -> None:
