@@ -72,10 +72,6 @@ class Size:
     line: float
     """Height of a line."""
 
-    def width(self, characters: list[int]) -> float:
-        """Estimate the width of columns with so many characters."""
-        return sum(self.digit * one + 2 * self.gap for one in characters)
-
 
 SIZES = (
     Size("", 5.0, 6.0, 12.0),
@@ -100,40 +96,28 @@ def to_latex(table: Table) -> str:
         return "".join(f"% {' '.join(line.split())}\n" for line in (table.title, *table.notes))
     groups, rest = _grouped(shown)
     headings = [_break(column, [row[i] for row in rest.rows]) for i, column in enumerate(rest.columns)]
-    characters = [
-        max(map(len, [*lines, *(row[i] for row in rest.rows)]))
-        for i, (column, lines) in enumerate(zip(rest.columns, headings, strict=True))
-        if not column.wide
-    ]
-    text = 0.3 * PAGE if len(characters) < len(rest.columns) else 0.0
-    size = next((one for one in SIZES if one.width(characters) + text <= PAGE), SIZES[-1])
-    share = round(min(0.6, max(0.3, 1 - size.width(characters) / PAGE)), 2)
-    turned = size.width(characters) + text > PAGE + 2 * MARGIN
+    size, width, share = _fit(rest, headings)
+    turned = width > PAGE + 2 * MARGIN
     lines = _body(rest, groups)
     long = turned or size.line * (len(lines) - lines.count(SPACE) / 2) > FLOAT
     alignment = "".join(rf"p{{{share:g}\linewidth}}" if c.wide else "r" if c.numeric else "l" for c in rest.columns)
     head = [r"\toprule", _heading_line(rest.columns, headings), r"\midrule"]
-    caption, label = rf"\caption{{{escape_latex(shown.title)}}}", rf"\label{{tab:{table.label}}}"
+    title = [rf"\caption{{{escape_latex(shown.title)}}}", rf"\label{{tab:{table.label}}}"]
     notes = " ".join(map(escape_latex, table.notes))
     below = [r"\par\smallskip", rf"{{\footnotesize {notes}\par}}"] if notes else []
     small = [size.command, rf"\setlength{{\tabcolsep}}{{{size.gap:g}pt}}"] if size.command else []
     if long:
-        body = [
-            *([r"\begin{landscape}"] if turned else []),
-            *(r"\begingroup", *small),
-            *(rf"\setlength{{\LT{side}}}{{0pt plus 1fill minus 1fill}}" for side in ("left", "right")),
-            *(rf"\begin{{longtable}}{{{alignment}}}", rf"{caption}{label} \\"),
-            *(*head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot", *lines),
-            *(r"\end{longtable}", *below, r"\endgroup"),
-            *([r"\end{landscape}"] if turned else []),
-        ]
+        start = [rf"\begin{{longtable}}{{{alignment}}}", rf"{''.join(title)} \\"]
+        heads = [*head, r"\endfirsthead", *head, r"\endhead", r"\bottomrule", r"\endfoot"]
+        tabular = [*start, *heads, *lines, r"\end{longtable}"]
+        centred = [rf"\setlength{{\LT{side}}}{{0pt plus 1fill minus 1fill}}" for side in ("left", "right")]
+        body = [r"\begingroup", *small, *centred, *tabular, *below, r"\endgroup"]
+        body = [r"\begin{landscape}", *body, r"\end{landscape}"] if turned else body
     else:
-        kind = "table" if size.width(characters) <= TWO_COLUMNS and not text else "table*"
-        body = [
-            *(rf"\begin{{{kind}}}[tbp]", r"\centering", caption, label, *small),
-            *(r"\makebox[\linewidth][c]{%", rf"\begin{{tabular}}{{{alignment}}}"),
-            *(*head, *lines, r"\bottomrule", r"\end{tabular}}", *below, rf"\end{{{kind}}}"),
-        ]
+        kind = "table" if width <= TWO_COLUMNS else "table*"
+        tabular = [rf"\begin{{tabular}}{{{alignment}}}", *head, *lines, r"\bottomrule", r"\end{tabular}}"]
+        centred = [r"\makebox[\linewidth][c]{%", *tabular]
+        body = [rf"\begin{{{kind}}}[tbp]", r"\centering", *title, *small, *centred, *below, rf"\end{{{kind}}}"]
     needs = ["booktabs", *(["longtable"] if long else []), *(["pdflscape"] if turned else [])]
     return "\n".join([f"% needs {', '.join(needs)}", *body]) + "\n"
 
@@ -183,6 +167,20 @@ def _body(shown: Display, groups: list[str]) -> list[str]:
             cells = " & ".join(_cell(column, text) for column, text in zip(shown.columns, row, strict=True))
             lines.append(rf"{cells} \\" + ("*" if together and place != run[-1] else ""))
     return lines
+
+
+def _fit(shown: Display, headings: list[list[str]]) -> tuple[Size, float, float]:
+    """Choose the largest type that fits; return it, the width in points, and the share of a line for running text."""
+    characters = [
+        max(map(len, [*lines, *(row[i] for row in shown.rows)]))
+        for i, (column, lines) in enumerate(zip(shown.columns, headings, strict=True))
+        if not column.wide
+    ]
+    widths = [sum(size.digit * one + 2 * size.gap for one in characters) for size in SIZES]
+    text = 0.3 * PAGE if len(characters) < len(shown.columns) else 0.0
+    chosen = next((i for i, width in enumerate(widths) if width + text <= PAGE), len(SIZES) - 1)
+    share = round(min(0.6, max(0.3, 1 - widths[chosen] / PAGE)), 2)
+    return SIZES[chosen], widths[chosen] + (share * PAGE if text else 0.0), share
 
 
 def _break(column: Column, cells: list[str]) -> list[str]:
