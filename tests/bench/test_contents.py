@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -208,19 +207,3 @@ def test_what_a_cell_says_cannot_change_whose_it_is(tmp_path: Path) -> None:
     store = fill(tmp_path, "linear-probe", lambda told: told.update(method="another", dataset=5))
     (row,) = read(store).probes
     assert (row["method"], row["dataset"]) == ("retrained", "digits")
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [
-        *(("result", None), ("result", [1]), ("settings", 5), ("label", [1]), ("seconds", "x"), ("files", [1])),
-        *(("finished", math.nan), ("result", {"rows": math.inf})),
-    ],
-)
-def test_a_record_of_other_types_counts_as_not_done(tmp_path: Path, name: str, value: object) -> None:
-    store = fill(tmp_path)
-    (cell,) = (goal.cell for goal in plan(PROTOCOL) if goal.what == "pra")
-    file = store.folder(cell) / "result.json"
-    file.write_text(json.dumps(json.loads(file.read_text()) | {name: value}))
-    assert not store.is_done(cell)
-    assert read(store).missing == 1

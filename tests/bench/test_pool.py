@@ -20,7 +20,7 @@ from sfra.bench.engine.pool import LocalPool, PoolError, cores
 from sfra.bench.engine.ray_pool import RayPool
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
-from sfra.bench.engine.summary import Summary
+from sfra.bench.engine.summary import Progress, Summary
 from sfra.core.errors import InputError, MissingPackageError
 
 FAILURES = {
@@ -102,6 +102,23 @@ def test_an_orphan_of_a_crashed_task_does_not_keep_its_cell(tmp_path: Path) -> N
     cell, store = make_trouble("leave a child", seconds=20), Store(tmp_path)
     (failure,) = run([cell], store, workers=1).failed
     assert (failure.reason, failure.attempts) == ("crashed", 3)
+
+
+def test_a_worker_that_is_killed_between_two_cells_is_replaced(tmp_path: Path) -> None:
+    store, cells = Store(tmp_path), make_grid(2, 0.0)
+    killed: list[int] = []
+
+    def kill(progress: Progress) -> None:
+        if progress.event == "written" and progress.cell is not None and len(killed) < 2:
+            record = store.record(progress.cell)
+            assert record is not None
+            killed.append(record.pid)
+            os.kill(record.pid, signal.SIGKILL)
+            time.sleep(0.5 * len(killed))
+
+    assert run(cells, store, workers=1, progress=kill).complete
+    assert len(set(killed)) == 2
+    assert violations(store) == []
 
 
 def test_workers_share_the_cores_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,10 +12,11 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, InvalidStateError
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnContext, SpawnProcess
@@ -105,8 +106,9 @@ class _Seat:
         """End the order of a process that left with status 0, which pebble does not notice."""
         if self.pid and self.future is not None and not is_alive(self.pid):
             self.gone = self.gone or time.monotonic()
-            if time.monotonic() - self.gone > MOURNING and not self.future.done():
-                self.future.set_exception(ProcessExpired("gone"))  # type: ignore[no-untyped-call]
+            if time.monotonic() - self.gone > MOURNING:
+                with suppress(InvalidStateError):
+                    self.future.set_exception(ProcessExpired("gone"))  # type: ignore[no-untyped-call]
 
 
 class LocalPool(Pool):
@@ -135,12 +137,17 @@ class LocalPool(Pool):
     def submit(self, order: Order) -> Future[Any]:
         """Give the order to an idle worker, the one that was busy last if there are several."""
         seat = self._busy[order.tag] = self._idle.pop()
+        if seat.pool is not None and not seat.pool.active:  # its process died while it had nothing to do
+            seat.stop()
         seat.pid, seat.gone = 0, 0.0
         if seat.pool is None:
             start = (self._modules, self._writer)
             seat.pool = ProcessPool(max_workers=1, initializer=_begin, initargs=start, context=self._context)
         told = order, str(self._store.root), seat.device
-        seat.future = seat.pool.schedule(_serve, args=told, timeout=order.time_limit)
+        seat.future = Future()
+        seat.pool.schedule(_serve, args=told, timeout=order.time_limit).add_done_callback(
+            partial(_pass_on, seat.future)
+        )
         return seat.future
 
     def outcome(self, order: Order, future: Future[Any]) -> Outcome:
@@ -148,13 +155,14 @@ class LocalPool(Pool):
         list(self.look())
         seat = self._busy.pop(order.tag)
         self._idle.append(seat)
+        stillborn, self._stillborn = self._stillborn, 0
         try:
             return cast(Outcome, future.result())
         except TimeoutError:
             ended = Outcome(what="time-limit", message=f"{order.time_limit or 0:g} s")
         except (ProcessExpired, BrokenProcessPool) as problem:
             ended = Outcome(what="crashed", message=_how(problem))
-            self._stillborn = 0 if seat.pid else self._stillborn + 1
+            self._stillborn = 0 if seat.pid else stillborn + 1
         seat.stop()
         if self._stillborn == STILLBORN:
             raise PoolError("worker processes do not start", got=ended.message, do="see whether memory is short")
@@ -269,6 +277,18 @@ def _die_with_parent() -> None:
         os.killpg(0, signal.SIGKILL)
 
     threading.Thread(target=watch, daemon=True).start()
+
+
+def _pass_on(future: Future[Any], ended: Future[Any]) -> None:
+    """Tell how an order ended, unless that is known."""
+    if ended.cancelled():
+        return
+    problem = ended.exception()
+    with suppress(InvalidStateError):
+        if problem is None:
+            future.set_result(ended.result())
+        else:
+            future.set_exception(problem)
 
 
 def _how(problem: Exception) -> str:

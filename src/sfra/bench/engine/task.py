@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
@@ -43,13 +42,6 @@ class Context:
     """Where :attr:`scratch` is made."""
     progress: Callable[[int, int, str], None] = lambda done, total, note: None
     """Tells how far it is: (done, total, note)."""
-    began: float = field(default_factory=time.monotonic)
-    """Clock reading at the start."""
-
-    @property
-    def seconds(self) -> float:
-        """Seconds since the start."""
-        return time.monotonic() - self.began
 
     @property
     def scratch(self) -> Path:
