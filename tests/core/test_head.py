@@ -1,5 +1,4 @@
 import dataclasses
-import doctest
 import math
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,6 @@ import torch
 from safetensors.torch import save_file
 from scipy import stats
 
-import sfra.core.head
 from sfra.core.errors import InputError
 from sfra.core.files import write_npz
 from sfra.core.head import Head
@@ -242,12 +240,6 @@ def test_a_name_that_says_no_format_is_refused(tmp_path: Path) -> None:
         "the head cannot be written\n  expected: a name ending in .safetensors or .npz\n  got:      head.pt"
     )
     assert list(tmp_path.iterdir()) == []
-
-
-def test_the_examples_in_the_docstrings_run() -> None:
-    results = doctest.testmod(sfra.core.head)
-    assert results.attempted >= 3
-    assert results.failed == 0
 
 
 def test_the_representation_of_a_head_is_a_line_without_weights() -> None:

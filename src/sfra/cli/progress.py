@@ -205,7 +205,7 @@ def _bar() -> Bar:
 def duration(seconds: float) -> str:
     """Say how long something takes, as precisely as anyone cares.
 
-    >>> duration(8.2), duration(250), duration(9000)
+    >>> duration(8.2), duration(250.0), duration(9000.0)
     ('8 s', '4 min', '2 h 30 min')
     """
     if seconds < 100:

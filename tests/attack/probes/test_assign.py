@@ -1,4 +1,3 @@
-import doctest
 from itertools import permutations
 
 import numpy as np
@@ -8,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import sfra.attack.probes.assign
 from builders.algorithm import share_greedily
 from sfra.attack.probes.assign import ASSIGNMENTS, assign
 from sfra.core.errors import InputError
@@ -84,9 +82,3 @@ def test_an_uneven_share_and_an_unknown_method_are_refused() -> None:
     with pytest.raises(InputError) as problem:
         assign(torch.zeros(6, 2), 3, "auction")
     assert str(problem.value) == ("there is no such assignment\n  expected: greedy or optimal\n  got:      auction")
-
-
-def test_the_example_in_the_docstring_runs() -> None:
-    results = doctest.testmod(sfra.attack.probes.assign)
-    assert results.attempted == 2
-    assert results.failed == 0

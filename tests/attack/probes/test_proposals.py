@@ -1,4 +1,3 @@
-import doctest
 import math
 
 import numpy as np
@@ -7,7 +6,6 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-import sfra.attack.probes.proposals
 from sfra.attack.probes import kernels, proposals
 from sfra.attack.probes.proposals import support
 from sfra.core.errors import InputError
@@ -111,9 +109,3 @@ def test_an_unknown_proposal_is_refused_with_the_known_names() -> None:
         "  expected: gaussian or uniform or laplace or relu-gaussian or abs-gaussian\n"
         "  got:      cauchy"
     )
-
-
-def test_the_example_in_the_docstring_runs() -> None:
-    results = doctest.testmod(sfra.attack.probes.proposals)
-    assert results.attempted == 1
-    assert results.failed == 0

@@ -1,4 +1,3 @@
-import doctest
 import math
 
 import numpy as np
@@ -6,7 +5,6 @@ import pytest
 import torch
 from torch import Tensor
 
-import sfra.attack.probes.rare
 from builders.regions import by_rejection, independent_logits, random_head, smallest_p_value
 from sfra.attack.probes.rare import EmptyRegionError, RegionSample, sample_region
 from sfra.attack.probes.region import win_region
@@ -119,7 +117,3 @@ def test_no_samples_cannot_be_asked_for() -> None:
 def test_samples_are_finite_where_the_margin_is_largest() -> None:
     A, b = random_head(20, 19, seed=7, handicap=60.0)
     assert np.isfinite(draw(A, b).samples.numpy()).all()
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(sfra.attack.probes.rare).failed == 0

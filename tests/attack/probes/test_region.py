@@ -1,10 +1,7 @@
-import doctest
-
 import numpy as np
 import pytest
 import torch
 
-import sfra.attack.probes.region
 from builders.regions import random_head
 from sfra.attack.probes.region import EmptyRegionError, win_region
 from sfra.core.errors import InputError
@@ -52,7 +49,3 @@ def test_the_radius_is_that_of_the_largest_ball_inside() -> None:
 def test_a_class_out_of_range_is_named() -> None:
     with pytest.raises(InputError, match=r"expected: 0 to 2\n  got:      7"):
         win_region(torch.eye(3), torch.zeros(3), 7)
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(sfra.attack.probes.region).failed == 0

@@ -1,4 +1,3 @@
-import doctest
 from typing import Any
 
 import numpy as np
@@ -247,9 +246,3 @@ def test_a_seed_out_of_range_is_refused(seed: int) -> None:
     with pytest.raises(InputError, match="the seed is out of range\n  expected: 0 to 2\\^63 - 1"):
         sample_probes(HEAD, 3, n=9, m=1, seed=seed)
     assert len(sample_probes(HEAD, 3, n=9, m=1, seed=2**63 - 1).samples) == 14
-
-
-def test_the_example_in_the_docstring_runs() -> None:
-    results = doctest.testmod(sfra.attack.probes.sample)
-    assert results.attempted == 3
-    assert results.failed == 0

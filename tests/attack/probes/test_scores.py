@@ -1,5 +1,3 @@
-import doctest
-
 import numpy as np
 import pytest
 import torch
@@ -7,7 +5,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import sfra.attack.probes.scores
 from builders.algorithm import log_softmax
 from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import codes, kernels, scores
@@ -115,12 +112,6 @@ def test_an_unknown_score_is_refused_with_the_known_names() -> None:
         "there is no such score\n  expected: softmax or entropy or energy\n  got:      margin"
     )
     assert scores.names() == NAMES
-
-
-def test_the_example_in_the_docstring_runs() -> None:
-    results = doctest.testmod(sfra.attack.probes.scores)
-    assert results.attempted == 1
-    assert results.failed == 0
 
 
 @pytest.mark.parametrize("score", NAMES)

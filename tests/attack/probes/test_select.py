@@ -1,4 +1,3 @@
-import doctest
 from collections.abc import Sequence
 from itertools import pairwise
 
@@ -8,7 +7,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-import sfra.attack.probes.select
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.select import Extremes, Selected
@@ -210,9 +208,3 @@ def test_the_stream_selects_what_sorting_all_of_its_draws_selects() -> None:
     for selected, highest in ((pools.surest, True), (pools.least_sure, False)):
         expected = brute_force(labels, values, 40, highest=highest)
         assert listed(selected) == [(k, v, items[i]) for k, v, i in expected]
-
-
-def test_the_example_in_the_docstring_runs() -> None:
-    results = doctest.testmod(sfra.attack.probes.select)
-    assert results.attempted >= 3
-    assert results.failed == 0

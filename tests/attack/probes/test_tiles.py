@@ -1,10 +1,8 @@
-import doctest
 import time
 from itertools import count
 
 import pytest
 
-import sfra.attack.probes.tiles
 from sfra.attack.probes.tiles import in_order
 
 
@@ -32,7 +30,3 @@ def test_an_error_of_a_tile_reaches_the_caller() -> None:
 
     with pytest.raises(ValueError, match="tile 0"):
         list(in_order(work, range(3), 2))
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(sfra.attack.probes.tiles).failed == 0

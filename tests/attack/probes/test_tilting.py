@@ -1,4 +1,3 @@
-import doctest
 from itertools import combinations
 
 import numpy as np
@@ -7,7 +6,6 @@ import torch
 from scipy import optimize, stats
 from torch import Tensor
 
-import sfra.attack.probes.tilting
 from builders.regions import (
     GRID,
     Floats,
@@ -155,7 +153,3 @@ def test_the_cone_forgets_the_constraints_that_are_only_checked() -> None:
     slack = cone.propose(1, 0) @ region.rows.T - region.offsets
     assert (slack[:, cone.order] > 0).all()
     assert (slack < 0).any()
-
-
-def test_the_examples_in_the_docstrings_hold() -> None:
-    assert doctest.testmod(sfra.attack.probes.tilting).failed == 0
