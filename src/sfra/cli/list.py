@@ -6,7 +6,7 @@ import re
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -17,84 +17,71 @@ from sfra.cli.options import argument, group
 from sfra.core.errors import InputError, meant
 
 option = group("Options")
-
-ASSIGNMENTS = {
-    "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
-    "optimal": "the balanced assignment of highest total likelihood; independent of the order of the classes",
-}
+NUMBER = {"NUMBER": "centred rows with this median norm"}
 
 
-def _of(module: str, describe: Callable[[Any, str], str]) -> Callable[[], dict[str, str]]:
-    """Describe the names of a registry, which is imported only when it is asked for."""
-
-    def entries() -> dict[str, str]:
-        found = import_module(module)
-        return {name: describe(found, name) for name in found.names()}
-
-    return entries
+def _from(module: str, describe: Callable[[Any], Mapping[str, str]]) -> Callable[[], Mapping[str, str]]:
+    """Describe the names of a registry; its module is imported only when it is asked for."""
+    return lambda: describe(import_module(module))
 
 
-def _protocols() -> dict[str, str]:
-    protocol = import_module("sfra.bench.protocol")
-    return {name: protocol.describe_protocol(name) for name in protocol.protocol_names()}
+def _described(registry: Any) -> dict[str, str]:
+    return {name: registry.describe(name) for name in registry.names()}
 
 
-def _sentences(module: str, registry: str) -> Callable[[], dict[str, str]]:
-    """Describe a registry whose entries carry a sentence."""
-    return lambda: {name: entry.sentence for name, entry in getattr(import_module(module), registry).items()}
+def _got(registry: Any) -> dict[str, str]:
+    return {name: registry.get(name).description for name in registry.names()}
 
 
-def _scales() -> dict[str, str]:
-    return _sentences("sfra.attack.scale", "SCALES")() | {"NUMBER": "centred rows with this median norm"}
-
-
-def _findings() -> dict[str, str]:
-    """Describe every finding by the first line of its documentation."""
-    found = import_module("sfra.auditing.findings").FINDINGS
-    told = {code: _sentence(check.__doc__ or "").partition(";")[0] for code, check in found.items()}
-    return {code: text.replace("Fire when", "raised when", 1) for code, text in told.items()}
-
-
-def _sentence(documentation: str) -> str:
+def _sentence(documentation: str | None) -> str:
     """Return the first line of a documentation without its markup."""
-    line = documentation.strip().partition("\n")[0].rstrip(".")
-    return re.sub(r":\w+:(?=`)|`", "", line)
+    line = (documentation or "").strip().partition("\n")[0].rstrip(".").partition(";")[0]
+    return re.sub(r":\w+:(?=`)|`", "", line).replace("Fire when", "raised when", 1)
 
 
-LISTS: dict[str, tuple[str, Callable[[], dict[str, str]]]] = {
-    "assignments": ("how several forget classes share the probes (--assignment)", lambda: ASSIGNMENTS),
+LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
+    "assignments": (
+        "how several forget classes share the probes (--assignment)",
+        _from("sfra.attack.probes.assign", lambda found: found.ASSIGNMENTS),
+    ),
     "backbones": (
         "architectures that can be built by name (--backbone, --arch)",
-        _of("sfra.models.backbones", lambda registry, name: str(registry.describe(name))),
+        _from("sfra.models.backbones", _described),
     ),
-    "datasets": (
-        "data sets that can be loaded by name (--data)",
-        lambda: dict(import_module("sfra.data").datasets()),
+    "datasets": ("data sets that can be loaded by name (--data)", _from("sfra.data", lambda data: data.datasets())),
+    "findings": (
+        "what an audit may say about its own score",
+        _from("sfra.auditing.findings", lambda found: {k: _sentence(f.__doc__) for k, f in found.FINDINGS.items()}),
     ),
-    "findings": ("what an audit may say about its own score", _findings),
     "loaders": (
         "what a released model may be (sfra audit MODEL)",
-        lambda: {loader.name: loader.description for loader in import_module("sfra.release").LOADERS},
+        _from("sfra.release", lambda release: {one.name: one.description for one in release.LOADERS}),
     ),
     "methods": (
         "unlearning methods (--method)",
-        _of("sfra.unlearn", lambda registry, name: _sentence(registry.describe(name).summary)),
+        _from("sfra.unlearn", lambda found: {k: _sentence(found.describe(k).summary) for k in found.names()}),
     ),
     "proposals": (
         "distributions that probes are drawn from (--proposal)",
-        _of("sfra.attack.probes.proposals", lambda registry, name: str(registry.get(name).description)),
+        _from("sfra.attack.probes.proposals", _got),
     ),
-    "protocols": ("benchmarks that can be run by name (sfra bench run)", _protocols),
+    "protocols": (
+        "benchmarks that can be run by name (sfra bench run)",
+        _from("sfra.bench.protocol", lambda found: {k: found.describe_protocol(k) for k in found.protocol_names()}),
+    ),
     "recipes": (
         "how a backbone is trained on a data set and made to forget (--recipe; DATA-BACKBONE is the usual one)",
-        _of("sfra.models.recipes", lambda registry, name: str(registry.describe(name))),
+        _from("sfra.models.recipes", _described),
     ),
-    "rules": ("which epoch of the relearning counts", _sentences("sfra.auditing.rules", "RULES")),
-    "scales": ("at which scale the head is audited (--scale)", _scales),
-    "scores": (
-        "scores that rank the probes (--score)",
-        _of("sfra.attack.probes.scores", lambda registry, name: str(registry.get(name).description)),
+    "rules": (
+        "which epoch of the relearning counts",
+        _from("sfra.auditing.rules", lambda found: {name: rule.sentence for name, rule in found.RULES.items()}),
     ),
+    "scales": (
+        "at which scale the head is audited (--scale)",
+        _from("sfra.attack.scale", lambda found: {name: one.sentence for name, one in found.SCALES.items()} | NUMBER),
+    ),
+    "scores": ("scores that rank the probes (--score)", _from("sfra.attack.probes.scores", _got)),
 }
 """What can be listed: what it is, and how to find it; nothing is imported for the others."""
 

@@ -16,9 +16,7 @@ if TYPE_CHECKING:
     from rich.progress import Progress as Bar
 
     from sfra.bench.engine.summary import Progress as Cells
-
-Tell = Callable[[str, int, int], None]
-"""Told the stage, how many parts of it are done, and of how many."""
+    from sfra.core.types import Progress
 
 PAUSE, SHARE = 10.0, 0.1
 """A log hears of a long stage again after at least this many seconds and this share of it."""
@@ -37,7 +35,7 @@ EVENTS = {"failed": "failed", "again": "crashed and will be tried again", "waiti
 
 
 @contextmanager
-def showing(*, quiet: bool = False) -> Iterator[Tell]:
+def showing(*, quiet: bool = False) -> Iterator[Progress]:
     """Yield what a public function takes as ``progress``; everything it shows goes to stderr.
 
     >>> with showing(quiet=True) as tell:
@@ -187,19 +185,19 @@ def _terminal() -> bool:
 
 def _bar() -> Bar:
     """Make a bar that keeps its figures on a narrow terminal; the description gets the space that is left."""
+    from rich import progress as rich
     from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
     from rich.table import Column
 
     console = Console(stderr=True)
     columns = (
-        BarColumn(bar_width=max(6, min(24, console.width // 5)), table_column=Column(no_wrap=True)),
-        MofNCompleteColumn(table_column=Column(no_wrap=True)),
-        TimeElapsedColumn(table_column=Column(no_wrap=True)),
-        TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True), markup=False),
-        TextColumn("{task.description}", style="dim", markup=False, table_column=Column(no_wrap=True, ratio=1)),
+        rich.BarColumn(bar_width=max(6, min(24, console.width // 5)), table_column=Column(no_wrap=True)),
+        rich.MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        rich.TimeElapsedColumn(table_column=Column(no_wrap=True)),
+        rich.TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True), markup=False),
+        rich.TextColumn("{task.description}", style="dim", markup=False, table_column=Column(no_wrap=True, ratio=1)),
     )
-    return Progress(*columns, console=console, transient=True, expand=True)
+    return rich.Progress(*columns, console=console, transient=True, expand=True)
 
 
 def duration(seconds: float) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,6 +13,7 @@ from sfra.auditing.audit import audit
 from sfra.auditing.result import AuditReport
 from sfra.core.errors import MissingPackageError
 from sfra.core.files import write_atomically
+from sfra.core.types import Progress
 from sfra.demo.models import ARCH, NamedModel, digits_models
 
 FORGET = 7
@@ -21,9 +21,6 @@ FORGET = 7
 
 PAGE = "report.html"
 """Name of the page in the folder of the demonstration."""
-
-Progress = Callable[[str, int, int], None]
-
 
 ACCURACIES = ("retain_before", "forget_before", "retain_after", "forget_after")
 """Columns of the table."""

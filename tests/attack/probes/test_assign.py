@@ -22,7 +22,7 @@ def total(values: Tensor, owner: Tensor) -> float:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 999), st.sampled_from(ASSIGNMENTS))
+@given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 999), st.sampled_from([*ASSIGNMENTS]))
 def test_every_forget_class_gets_m_candidates_and_none_is_given_twice(
     classes: int, m: int, seed: int, method: str
 ) -> None:

@@ -8,7 +8,11 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 
-ASSIGNMENTS = ("greedy", "optimal")
+ASSIGNMENTS = {
+    "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
+    "optimal": "the balanced assignment of highest total likelihood; independent of the order of the classes",
+}
+"""How several forget classes share the probes."""
 
 
 def assign(affinity: Float[Tensor, "n F"], m: int, method: str) -> Int[Tensor, " n"]:
