@@ -304,24 +304,23 @@ def _overall(found: Found) -> float | None:
 
 def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int], OriginalRow]) -> Iterator[Found]:
     """Read an audit; a model without a reference is the reference itself, and its ΔRS is 0."""
-    report = read_result(store.folder(goal.cell) / "audit.json").to_dict()
-    identity = _identity(goal)
+    report, identity = read_result(store.folder(goal.cell) / "audit.json"), _identity(goal)
     original = originals.get((identity["dataset"], identity["backbone"], identity["seed"]))
     shared = {
-        **{name: report["settings"][name] for name in OF_AUDIT},
+        **{name: report.settings[name] for name in OF_AUDIT},
         **_original_accuracies(original, set(identity["forget_classes"])),
-        "seconds": report["seconds"],
-        "findings": [finding["code"] for finding in report["findings"]],
+        "seconds": report.seconds,
+        "findings": [finding.code for finding in report.findings],
     }
-    for score in report["results"]:
-        probes = [p for p in report["probes"] if (p["scale"], p["variant"]) == (score["scale"], score["variant"])]
+    for score in report.results:
+        probes = [one for one in report.probes if (one.scale, one.variant) == (score.scale, score.variant)]
         yield {
-            **score,
+            **msgspec.structs.asdict(score),
             **shared,
-            **({} if "reference" in goal.cell.needs else {"delta_rs": 0.0, "reference_rs": score["rs"]}),
-            "probe_seconds": _mean([p["seconds"] for p in probes]),
-            "draws": _mean([p["draws"] for p in probes]),
-            "support": probes[0]["support"] if probes else None,
+            **({} if "reference" in goal.cell.needs else {"delta_rs": 0.0, "reference_rs": score.rs}),
+            "probe_seconds": _mean([one.seconds for one in probes]),
+            "draws": _mean([one.draws for one in probes]),
+            "support": msgspec.structs.asdict(probes[0].support) if probes else None,
         }
 
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from builders.rows import audit_row, diagnosis_row, failure_row, pra_row, probe_row
+from sfra.auditing.rules import RULES
 from sfra.bench.rows import AuditRow, Rows
 from sfra.bench.tables import TABLES, Table, make_tables, registry
 from sfra.bench.tables.ablations import (
@@ -71,7 +72,7 @@ def test_the_summary_is_of_single_classes_main_audits_and_the_scale_and_rule_ask
     rows = audited(*audits, pra=[pra_row(rs=0.4), pra_row(rs=0.8, variant="l2")])
     table = summary_table(rows, **READING)
     assert column(table, "rs_max") == [None, None, "0.40", "0.50"]
-    assert "Scale native; rule worst-case (best epoch on the test data itself, an upper bound)." in table.notes
+    assert f"Scale native; rule worst-case ({RULES['worst-case'].sentence})." in table.notes
     assert column(summary_table(rows, scale="native", rule="source-free"), "rs_max")[-1] == "0.90"
     assert column(summary_table(rows, **READING, pra="l2"), "rs_max") == [None, None, "0.80", "0.50"]
 

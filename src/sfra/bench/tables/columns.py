@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable
 
+from sfra.auditing.rules import RULES
 from sfra.bench.tables.names import Row, backbone_name, dataset_name, method_name
 from sfra.bench.tables.table import Column
 
@@ -84,12 +85,8 @@ def word(name: str, heading: str) -> Column:
 
 def reading(scale: str, rule: str) -> str:
     """Say which scores of the audits a table shows."""
-    best = {
-        "worst-case": "best epoch on the test data itself, an upper bound",
-        "validation": "best epoch on a validation split",
-        "source-free": "last epoch",
-    }
-    return f"Scale {scale}; rule {rule} ({best[rule]})." if rule in best else f"Scale {scale}; rule {rule}."
+    known = f" ({RULES[rule].sentence})" if rule in RULES else ""
+    return f"Scale {scale}; rule {rule}{known}."
 
 
 def nothing(what: str, rows: Iterable[Row], scale: str, rule: str) -> str:
