@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from pathlib import Path
 
@@ -11,7 +12,7 @@ import pytest
 from builders.bench import put
 from sfra.bench.engine import packing
 from sfra.bench.engine.cell import Cell
-from sfra.bench.engine.packing import pack, read_facts, unpack
+from sfra.bench.engine.packing import FACTS, pack, unpack
 from sfra.bench.engine.store import Store
 from sfra.core.errors import InputError, UnsafeFileError
 
@@ -36,6 +37,11 @@ def archive(path: Path, **files: bytes) -> Path:
     return path
 
 
+def contents(path: Path) -> dict[str, bytes]:
+    with tarfile.open(path) as given:
+        return {member.name: stream.read() for member in given if (stream := given.extractfile(member)) is not None}
+
+
 @pytest.mark.parametrize("ending", ["tar", "tar.gz", "tar.xz"])
 def test_goals_arrive_whole_and_what_they_were_made_of_stays_behind(full: Store, tmp_path: Path, ending: str) -> None:
     file, other = tmp_path / f"results.{ending}", Store(tmp_path / "other")
@@ -49,7 +55,8 @@ def test_goals_arrive_whole_and_what_they_were_made_of_stays_behind(full: Store,
 
 def test_an_archive_tells_what_is_known_of_the_cells_that_stayed_behind(full: Store, tmp_path: Path) -> None:
     pack([SUM], full, tmp_path / "r.tar.gz")
-    assert sorted(fact["result"]["value"] for fact in read_facts(tmp_path / "r.tar.gz")) == [1, 2]
+    lines = contents(tmp_path / "r.tar.gz")[FACTS].splitlines()
+    assert sorted(json.loads(line)["result"]["value"] for line in lines) == [1, 2]
 
 
 def test_cells_can_be_taken_along_and_unfinished_goals_are_left_out(full: Store, tmp_path: Path) -> None:
@@ -137,8 +144,7 @@ def test_a_changed_byte_behind_the_last_file_is_noticed(full: Store, tmp_path: P
 
 def test_a_cell_under_a_false_name_is_refused_and_none_before_it_taken_in(full: Store, tmp_path: Path) -> None:
     pack([ONE, SUM], full, tmp_path / "r.tar.gz")
-    with tarfile.open(tmp_path / "r.tar.gz") as given:
-        files = {m.name: stream.read() for m in given if (stream := given.extractfile(m)) is not None}
+    files = contents(tmp_path / "r.tar.gz")
     (name,) = (name for name in files if name.endswith(f"{SUM.key}/result.json"))
     files[name] = files[name].replace(ONE.key.encode(), ("0" * 64).encode())
     other = Store(tmp_path / "other")

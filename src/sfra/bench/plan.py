@@ -65,15 +65,6 @@ def parse_only(text: str | None) -> dict[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-def forget_name(forget: Sequence[int]) -> str:
-    """Name a forget set.
-
-    >>> forget_name((6, 1))
-    '1+6'
-    """
-    return "+".join(map(str, sorted(forget)))
-
-
 class _Plan:
     """The cells of one training seed."""
 
@@ -91,7 +82,7 @@ class _Plan:
                 yield from self._goals_of(method, forget)
 
     def _goals_of(self, method: str, forget: Forget) -> Iterator[Goal]:
-        identity = self._identity(method=method, forget=forget_name(forget))
+        identity = self._identity(method=method, forget=_name_of(forget))
         model = self._made(method, forget)
         yield self._audit(model, forget, identity | {"audit": "main"}, {})
         for ablation in self.protocol.ablations:
@@ -178,7 +169,7 @@ class _Plan:
             "seed": self.seed,
             "without": without,
         }
-        name = f"retrained {forget_name(without)}" if without else "original"
+        name = f"retrained {_name_of(without)}" if without else "original"
         return Cell(kind="train", settings=settings, label=self._name(name))
 
     def _made(self, method: str, forget: Forget) -> Cell:
@@ -200,7 +191,7 @@ class _Plan:
             kind="mask" if method in CONTROLS else "unlearn",
             settings=settings,
             needs={"original": self.trained(())},
-            label=self._name(f"{method} {forget_name(forget)}"),
+            label=self._name(f"{method} {_name_of(forget)}"),
         )
 
     @cached_property
@@ -232,6 +223,10 @@ class _Plan:
 
     def _name(self, name: str) -> str:
         return f"{name} ({self.protocol.dataset}, {self.protocol.backbone}, seed {self.seed})"
+
+
+def _name_of(forget: Sequence[int]) -> str:
+    return "+".join(map(str, sorted(forget)))
 
 
 def _goal(what: str, settings: dict[str, Any], needs: dict[str, Cell], identity: Mapping[str, Any]) -> Goal:

@@ -19,7 +19,6 @@ from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from sfra.bench.engine.cell import Cell, key_of, reachable
 from sfra.bench.engine.disk import disk_errors, remove
@@ -99,14 +98,6 @@ def check_archive(file: str | Path) -> None:
     """Refuse a file that is no archive, before a store is made for what is in it."""
     with closing(_members(Path(file))) as members:
         next(members, None)
-
-
-def read_facts(file: str | Path) -> list[dict[str, Any]]:
-    """Read what an archive knows of cells that it does not hold."""
-    for name, content in _members(Path(file)):
-        if name == FACTS:
-            return [json.loads(line) for line in content.decode().splitlines()]
-    return []
 
 
 def _extract(file: Path, folder: Path) -> Iterator[tuple[str, str]]:

@@ -92,15 +92,16 @@ class _Seat:
     gone: float = 0.0
     """When that process was found to be gone."""
 
-    def stop(self) -> None:
-        """Kill the process and everything that it has started."""
+    def stop(self) -> Callable[[], object]:
+        """Kill the process and everything that it has started; what is returned waits until it is gone."""
         if self.pid:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.pid, signal.SIGKILL)
-        if self.pool is not None:
-            self.pool.stop()  # type: ignore[no-untyped-call]
-            self.pool.join()
-        self.pool, self.pid = None, 0
+        pool, self.pool, self.pid = self.pool, None, 0
+        if pool is None:
+            return lambda: None
+        pool.stop()  # type: ignore[no-untyped-call]
+        return pool.join
 
     def mourn(self) -> None:
         """End the order of a process that left with status 0, which pebble does not notice."""
@@ -138,7 +139,7 @@ class LocalPool(Pool):
         """Give the order to an idle worker, the one that was busy last if there are several."""
         seat = self._busy[order.tag] = self._idle.pop()
         if seat.pool is not None and not seat.pool.active:  # its process died while it had nothing to do
-            seat.stop()
+            seat.stop()()
         seat.pid, seat.gone = 0, 0.0
         if seat.pool is None:
             start = (self._modules, self._writer)
@@ -163,7 +164,7 @@ class LocalPool(Pool):
         except (ProcessExpired, BrokenProcessPool) as problem:
             ended = Outcome(what="crashed", message=_how(problem))
             self._stillborn = 0 if seat.pid else stillborn + 1
-        seat.stop()
+        seat.stop()()
         if self._stillborn == STILLBORN:
             raise PoolError("worker processes do not start", got=ended.message, do="see whether memory is short")
         return ended
@@ -182,8 +183,8 @@ class LocalPool(Pool):
     def close(self) -> None:
         """Kill the workers and wait until they are gone."""
         list(self.look())
-        for seat in (*self._busy.values(), *self._idle):
-            seat.stop()
+        for wait in [seat.stop() for seat in (*self._busy.values(), *self._idle)]:
+            wait()
         self._steps.close()
         self._writer.close()
 
