@@ -47,18 +47,27 @@ def find_columns(
     """
     try:
         import pyarrow as pa
+        import pyarrow.parquet as pq
+        from pyarrow import types
     except ImportError as problem:
         do = "pip install 'sfra[parquet]'"
         raise MissingPackageError("tables of images need PyArrow", got=problem, do=do) from None
     try:
-        schema = _schema(file)
+        if file.suffix == ".parquet":
+            schema = pq.ParquetFile(file).schema_arrow
+        else:
+            with pa.memory_map(str(file)) as source:
+                schema = pa.ipc.open_stream(source).schema
         names: list[str] = schema.names
         images = [field.name for field in schema if _holds_images(field.type)]
-        numbers = [field.name for field in schema if field.name in LABELS and _holds_labels(field.type)]
+        holds_labels = (types.is_integer, types.is_string, types.is_large_string)
+        likely = [
+            field.name for field in schema if field.name in LABELS and any(is_a(field.type) for is_a in holds_labels)
+        ]
     except (pa.ArrowException, OSError, UnicodeDecodeError) as problem:
         raise InputError(f"{file} cannot be read", expected="a table", got=str(problem).partition("\n")[0]) from None
     declared = _declared(schema, file)
-    known = [name for name in prefer if name in names][:1] or [name for name in names if name in declared] or numbers
+    known = [name for name in prefer if name in names][:1] or [name for name in names if name in declared] or likely
     chosen = _choose(file, "label", label, known, names)
     return Columns(image=_choose(file, "image", image, images, names), label=chosen, names=declared.get(chosen))
 
@@ -145,28 +154,12 @@ def _parts(file: Path, name: str) -> Iterator[Any]:
             yield batch.column(name)
 
 
-def _schema(file: Path) -> Any:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    if file.suffix == ".parquet":
-        return pq.ParquetFile(file).schema_arrow
-    with pa.memory_map(str(file)) as source:
-        return pa.ipc.open_stream(source).schema
-
-
 def _holds_images(kind: Any) -> bool:
     from pyarrow import types
 
     if types.is_struct(kind):
         return any(field.name == "bytes" and _holds_images(field.type) for field in kind)
     return bool(types.is_binary(kind) or types.is_large_binary(kind))
-
-
-def _holds_labels(kind: Any) -> bool:
-    from pyarrow import types
-
-    return bool(types.is_integer(kind) or types.is_string(kind) or types.is_large_string(kind))
 
 
 def _declared(schema: Any, file: Path) -> dict[str, tuple[str, ...]]:

@@ -124,7 +124,8 @@ def recognise_folders(official: Official, path: Path) -> Copy | None:
     folders = {part: tree.class_folders(places, pattern) for part, places in FOLDERS.items()}
     if not any(folders.values()):
         return None
-    notes = {} if folders["test"] else _annotations(tree.text(NOTES))
+    rows = [] if folders["test"] else [line.split("\t") for line in tree.text(NOTES).splitlines()]
+    notes = {row[0]: row[1] for row in rows if len(row) > 1 and not re.search(r"[/\\]", row[0])}  # none leads elsewhere
     named = {_plain(Path(folder).name) for part in folders.values() for folder in part} | set(notes.values())
     _refuse_other_classes(official, path, named)
     known = official.class_names or tuple(sorted(named))
@@ -268,12 +269,6 @@ def unreadable_archive(path: Path, problem: Exception) -> InputError:
         got=f"{type(problem).__name__}: {problem}",
         do="it may be truncated: download it again",
     )
-
-
-def _annotations(text: str) -> dict[str, str]:
-    """Read file name and class, the first two columns; names that lead elsewhere do not count."""
-    rows = (line.split("\t") for line in text.splitlines())
-    return {row[0]: row[1] for row in rows if len(row) > 1 and "/" not in row[0] and "\\" not in row[0]}
 
 
 def _plain(name: str) -> str:
