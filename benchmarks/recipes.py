@@ -51,7 +51,6 @@ FACTORS: dict[str, tuple[float, ...]] = {
 """Multiples of the published learning rate, where they are not the usual ones."""
 
 USUAL_FACTORS = (0.3, 1, 3, 10, 30)
-
 STILL = {"freeze_batch_norm": True}
 VARIANTS: dict[str, tuple[dict[str, Any], ...]] = {
     "boundary-shrink": ({}, STILL),
@@ -112,8 +111,7 @@ def open_lab(recipe: recipes.Recipe, checkpoint: Path | None, device: str, seed:
     elif recipe.pretrained is not None:
         raise InputError("this recipe starts from other weights", do="train an original first, then pass --original")
     else:
-        classes = int(data["train"].labels.max()) + 1
-        start = backbones.build(recipe.backbone, classes=classes, seed=seed)
+        start = backbones.build(recipe.backbone, classes=int(data["train"].labels.max()) + 1, seed=seed)
         original = train(start, data["train"], seed=seed, device=device, **recipe.training)
     return Lab(recipe=recipe, original=original.to(device), data=data, device=device, seed=seed)
 
@@ -166,8 +164,17 @@ def block(method: str, settings: dict[str, Any]) -> str:
 def search(
     lab: Lab, method: str, forgets: list[tuple[int, ...]], settings_tried: Iterable[dict[str, Any]], old: list[Row]
 ) -> list[Row]:
-    """Try candidates of a method, print the best of these and of earlier ones as TOML and return all rows."""
-    tried = earlier(old, method, forgets)
+    """Try candidates of a method, print the best of these and of earlier ones as TOML and return all rows.
+
+    Earlier ones take part again where they were judged on the same forget sets, or diverged.
+    """
+    earlier: dict[str, list[Row]] = {}
+    for row in old:
+        if row["method"] == method:
+            earlier.setdefault(row["settings"], []).append({name: value for name, value in row.items() if value})
+    wanted = ["+".join(map(str, forget)) for forget in forgets]
+    usable = [rows for rows in earlier.values() if [row["forget"] for row in rows] == wanted or "note" in rows[-1]]
+    tried = [(json.loads(rows[0]["settings"]), rows) for rows in usable]
     for settings in settings_tried:
         if settings not in (known for known, _ in tried):
             tried.append((settings, judge(lab, method, settings, forgets)))
@@ -175,20 +182,6 @@ def search(
     best = max(range(len(tried)), key=lambda i: mean_aus(tried[i][1]))
     print(block(method, tried[best][0]), flush=True)
     return [row | {"chosen": "yes" if i == best else ""} for i, (_, rows) in enumerate(tried) for row in rows]
-
-
-def earlier(rows: list[Row], method: str, forgets: list[tuple[int, ...]]) -> list[tuple[dict[str, Any], list[Row]]]:
-    """Gather the candidates of an earlier search that were judged on the same forget sets."""
-    found: dict[str, list[Row]] = {}
-    for row in rows:
-        if row["method"] == method:
-            found.setdefault(row["settings"], []).append({name: value for name, value in row.items() if value})
-    wanted = ["+".join(map(str, forget)) for forget in forgets]
-    return [
-        (json.loads(settings), mine)
-        for settings, mine in found.items()
-        if [row["forget"] for row in mine] == wanted or "note" in mine[-1]
-    ]
 
 
 def write_recipe(path: Path, rows: list[Row]) -> None:
@@ -208,10 +201,7 @@ def write_recipe(path: Path, rows: list[Row]) -> None:
     text = re.sub(rf"\[methods\.{method}\]\n(?:[^\[\n].*\n)*\n?", "", path.read_text(encoding="utf-8"))
     text = re.sub(rf'(?m)^{method} = ".*"\n', "", text)
     body, heading, sources = text.partition("[sources]\n")
-    if not heading:
-        raise InputError(
-            "the recipe has no sources", expected="a table [sources]", do="say there where training is from"
-        )
+    assert heading, "a recipe says where its training is from"
     settings = json.loads(marked.pop())
     unlearn.make_method(method, settings)  # refuses unknown settings
     lines = block(method, settings).strip()

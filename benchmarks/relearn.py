@@ -56,15 +56,14 @@ def train_plainly(head: Head, probes: Probes, epochs: int, batch_size: int) -> N
 def best_seconds(work: Callable[[], object], repeats: int) -> tuple[float, float]:
     """Return the shortest of several timings, clock and processor, after one call that does not count."""
     work()
-    clock, processor = [], []
+    taken = []
     for _ in range(repeats):
         start = time.perf_counter(), time.process_time()
         work()
         if torch.cuda.is_available():
             torch.cuda.synchronize()
-        clock.append(time.perf_counter() - start[0])
-        processor.append(time.process_time() - start[1])
-    return min(clock), min(processor)
+        taken.append((time.perf_counter() - start[0], time.process_time() - start[1]))
+    return min(clock for clock, _ in taken), min(cpu for _, cpu in taken)
 
 
 def main() -> None:
@@ -92,18 +91,15 @@ def main() -> None:
         ("relearn", 1, lambda: relearn(*cases[0], **settings)),
         *(("relearn_many", count, lambda count=count: together(count)) for count in options.heads),
     ]
-    print(
-        f"C={shape[0]} d={shape[1]} P={shape[2]}, {options.device}, {torch.get_num_threads()} threads, per 100 epochs"
-    )
+    where = f"{options.device}, {torch.get_num_threads()} threads"
+    print(f"C={shape[0]} d={shape[1]} P={shape[2]}, {where}, per 100 epochs")
     print(f"{'':18} {'heads':>5} {'clock s':>9} {'s/head':>9} {'ratio':>7} {'cpu s/head':>11} {'ratio':>7}")
-    plain = (0.0, 0.0)
+    plain: list[float] = []
     for name, heads, work in works:
-        clock, processor = (t * 100 / options.epochs / heads for t in best_seconds(work, options.repeats))
-        plain = plain if any(plain) else (clock, processor)
-        print(
-            f"{name:18} {heads:5} {clock * heads:9.3f} {clock:9.3f} {plain[0] / clock:6.1f}×"
-            f" {processor:11.3f} {plain[1] / processor:6.1f}×"
-        )
+        times = [t * 100 / options.epochs / heads for t in best_seconds(work, options.repeats)]
+        plain = plain or times
+        clock, cpu = (plain[i] / times[i] for i in (0, 1))
+        print(f"{name:18} {heads:5} {times[0] * heads:9.3f} {times[0]:9.3f} {clock:6.1f}× {times[1]:11.3f} {cpu:6.1f}×")
 
 
 if __name__ == "__main__":

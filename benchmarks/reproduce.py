@@ -7,12 +7,11 @@
     python benchmarks/reproduce.py keep --store STORE --out reproduction            # what is committed of it
     python benchmarks/reproduce.py report --out reproduction-report                 # all that is made of that
 
-All protocols are one grid, so that the GPU is never idle between them. Where NVIDIA's multi-process service is
-installed it is started: the kernels of several networks then run side by side on one GPU.
-Goals are finished in turn, class by class, so that a sitting may end at any time; only the cells that were being
-computed are lost. Linear probes are small steps that starve beside trainings: ``--ready --only what=linear-probe
---device cpu`` computes those whose features are there, in a process of its own. ``--first`` computes only the
-originals; ``--only NAME=VALUE,…`` a part, as ``sfra bench run`` does.
+All protocols are one grid, so that the GPU is never idle between them; NVIDIA's multi-process service is started where
+it is installed. Goals are finished class by class, so that a sitting may end at any time; only the cells that were
+being computed are lost. Linear probes starve beside trainings: ``--ready --only what=linear-probe --device cpu``
+computes those whose features are there, in a process of its own. ``--only NAME=VALUE,…`` computes a part, as
+``sfra bench run`` does: ``--only method=original`` the originals.
 """
 
 from __future__ import annotations
@@ -24,17 +23,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 
-from reproduction.heads import take_heads
+from reproduction.heads import own_goals, take_heads
 from reproduction.keep import keep
 from reproduction.report import make_documents, make_report
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress
-from sfra.bench.plan import Goal, parse_only, plan
-from sfra.bench.protocol import load_protocol
+from sfra.bench.plan import Goal, parse_only
 
 PROTOCOLS = (
     "cifar10-resnet18",
@@ -46,16 +43,6 @@ PROTOCOLS = (
     "cifar100-resnet18",
     "cifar100-resnet18-scales",
 )
-
-
-def goals_of(protocols: Sequence[str], only: dict[str, str]) -> list[Goal]:
-    """List the goals of several protocols, each once; a protocol without such goals is passed over."""
-    found: dict[str, Goal] = {}
-    for name in protocols:
-        for goal in plan(load_protocol(name)):
-            if goal.matches(only):
-                found.setdefault(goal.cell.key, goal)
-    return list(found.values())
 
 
 def turn(goal: Goal) -> tuple[bool, bool, bool, str]:
@@ -73,8 +60,8 @@ def share_gpu() -> None:
     control = shutil.which("nvidia-cuda-mps-control")
     if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
         return
-    folder = Path(tempfile.mkdtemp(prefix="mps-"))
-    os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": str(folder), "CUDA_MPS_LOG_DIRECTORY": str(folder)}
+    folder = tempfile.mkdtemp(prefix="mps-")
+    os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
     if subprocess.run([control, "-d"], check=False).returncode != 0:  # noqa: S603 - as the PATH has it
         del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
 
@@ -90,72 +77,48 @@ def tell(progress: Progress) -> None:
 
 def compute(asked: argparse.Namespace) -> int:
     """Compute what the store lacks."""
-    store = Store(asked.store)
-    only = {"method": "original"} if asked.first else parse_only(asked.only)
-    goals = goals_of(asked.protocols, only)
+    store, only = Store(asked.store), parse_only(asked.only)
+    goals = [goal for _, some in own_goals(asked.protocols) for goal in some if goal.matches(only)]
     cells = [goal.cell for goal in sorted(goals, key=turn)]
     if asked.ready:
         cells = [cell for cell in cells if all(store.is_done(need) for need in cell.needs.values())]
     if asked.device.startswith("cuda"):
         share_gpu()
-    summary = run(
-        cells,
-        store,
-        workers=asked.workers,
-        devices=tuple(asked.device.split(",")),
-        in_turn=True,
-        progress=tell,
-    )
+    devices = tuple(asked.device.split(","))
+    summary = run(cells, store, workers=asked.workers, devices=devices, in_turn=True, progress=tell)
     print(summary)
     return 0 if summary.complete else 1
-
-
-def write_heads(asked: argparse.Namespace) -> int:
-    """Write the heads of one group's models into an archive that ``keep --models`` reads."""
-    count = take_heads(asked.protocols, Store(asked.store, read_only=True), asked.out)
-    print(f"{asked.out}: {count} heads")
-    return 0
-
-
-def keep_rows(asked: argparse.Namespace) -> int:
-    """Write rows, a slim archive and the heads into the folder that is committed."""
-    keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
-    return 0
-
-
-def report(asked: argparse.Namespace) -> int:
-    """Make the tables and figures of the documents and, unless only these are asked for, everything else."""
-    make_documents()
-    if not asked.document:
-        make_report(asked.out)
-    return 0
 
 
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    commands = parser.add_subparsers(required=True)
-    for name, work in (("run", compute), ("heads", write_heads), ("keep", keep_rows)):
+    commands = parser.add_subparsers(required=True, dest="command")
+    for name in ("run", "heads", "keep", "report"):
         command = commands.add_parser(name)
-        command.add_argument("--store", type=Path, required=True)
-        command.add_argument("--protocols", nargs="+", default=PROTOCOLS)
-        command.set_defaults(work=work)
+        if name != "report":
+            command.add_argument("--store", type=Path, required=True)
+            command.add_argument("--protocols", nargs="+", default=PROTOCOLS)
         if name == "run":
             command.add_argument("--device", default="cpu")
             command.add_argument("--workers", type=int)
-            command.add_argument("--first", action="store_true", help="only the originals")
             command.add_argument("--only", help="only a part, such as method=retrained")
             command.add_argument("--ready", action="store_true", help="only what no model has to be made for")
         else:
             command.add_argument("--out", type=Path, required=True)
         if name == "keep":
             command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
-    command = commands.add_parser("report")
-    command.add_argument("--out", type=Path, default=Path("reproduction-report"))
-    command.add_argument("--document", action="store_true", help="only the documents and their figures")
-    command.set_defaults(work=report)
     asked = parser.parse_args()
-    return int(asked.work(asked))
+    if asked.command == "run":
+        return compute(asked)
+    if asked.command == "heads":
+        print(f"{asked.out}: {take_heads(asked.protocols, Store(asked.store, read_only=True), asked.out)} heads")
+    elif asked.command == "keep":
+        keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
+    else:
+        make_documents()
+        make_report(asked.out)
+    return 0
 
 
 if __name__ == "__main__":

@@ -13,9 +13,8 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 import torch
@@ -32,15 +31,13 @@ from sfra.release import load
 from sfra.unlearn import mask_head
 
 GRID = tuple(2.0 ** (step / 4) for step in range(-4, 11))
-TICKS = [0.5, 1, 2, 4]
 NEVER_SAW = ("reference", "retrained", "retrain")
 KINDS = ["hides the class", "finetuned", "never saw the class"]
 COLOURS = ["#d55e00", "#0072b2", "#555555"]
 DASHES = [[1, 0], [6, 3], [2, 2]]
 
 
-@dataclass(frozen=True)
-class Model:
+class Model(NamedTuple):
     """A head with the features it is measured on."""
 
     data: str
@@ -119,7 +116,9 @@ def plot(rows: pl.DataFrame, target: Path) -> None:
         for index, row in enumerate(rows.to_dicts())
     ]
     domain = alt.Scale(type="log", base=2, domain=[GRID[0], GRID[-1]], nice=False)
-    x = alt.X("kappa:Q", scale=domain, title="κ, median norm of the centred retain rows", axis=alt.Axis(values=TICKS))
+    x = alt.X(
+        "kappa:Q", scale=domain, title="κ, median norm of the centred retain rows", axis=alt.Axis(values=[0.5, 1, 2, 4])
+    )
     shape: dict[str, Any] = {"symbolType": "stroke", "symbolSize": 900, "symbolStrokeWidth": 2}
     key = alt.Legend(title=None, orient="top", labelLimit=0, labelFontSize=12, **shape)
     lines = (

@@ -18,8 +18,6 @@ from sfra.report.figures_scales import sweep_figure
 from sfra.report.figures_sensitivity import sensitivity_figure
 from sfra.report.style import Chart
 
-Rows = list[dict[str, Any]]
-
 
 def group_figures(group: Group, paper: Side) -> dict[str, Chart]:
     """Draw what there are rows for: RS beside the paper and the first group, of every model, over κ, over M and N."""
@@ -66,7 +64,7 @@ def _beside(group: Group, side: Side, reading: Reading) -> Chart:
     return comparison_figure(pairs, subtitle=f"Scale {reading[0]}, rule {reading[1]}.", sides=sides)
 
 
-def _sizes(group: Group, identity: dict[str, pl.Expr]) -> Rows:
+def _sizes(group: Group, identity: dict[str, pl.Expr]) -> list[dict[str, Any]]:
     """List the audits that vary M or N, with the main ones of the same models."""
     main = group.rows("audits").filter(audit="main")
     varied = group.rows("audits", "-ablations").filter(pl.col("audit").is_in(list(SIZES)))

@@ -71,9 +71,9 @@ def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
             if goal.what == "audit" and goal.identity["audit"] == "main" and store.is_done(goal.cell.needs["test"]):
                 name = f"{start}{goal.identity['method']}-{goal.identity['forget']}"
                 heads[name] = store.folder(goal.cell.needs["test"]) / "head.safetensors"
-    cells = reachable(goal.cell for some in goals.values() for goal in some).values()
-    made = [record for cell in cells if cell.kind in ("train", "unlearn") and (record := store.record(cell))]
-    facts = [asdict(record) for record in sorted(made, key=lambda record: record.key)]
+    cells = reachable(goal.cell for some in goals.values() for goal in some)
+    made = [record for key in sorted(cells) if (record := store.record(cells[key]))]
+    facts = [asdict(record) for record in made if record.kind in ("train", "unlearn")]
     members_ = {f"heads/{name}.safetensors": path.read_bytes() for name, path in sorted(heads.items())}
     write_archive(out, members_ | {"heads/facts.json": json.dumps(facts, sort_keys=True).encode()})
     return len(heads)

@@ -123,12 +123,7 @@ def rows_of(goals: Mapping[str, Sequence[Goal]], store: Store, models: Sequence[
 
 
 def to_csv(rows: Iterable[Row], columns: Sequence[str]) -> str:
-    """Write rows; scores and accuracies with five decimals, everything else as it is.
-
-    >>> print(to_csv([{"a": 0.1234567, "b": None}], ("a", "b")), end="")
-    a,b
-    0.12346,
-    """
+    """Write rows; scores and accuracies with five decimals, everything else as it is."""
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(columns)
@@ -194,25 +189,18 @@ def selection_rows(audit: Row) -> list[Row]:
         best = [best_epoch(run["retain"], run["rs"]) for run in runs]
         moved = [run["rs"][epoch] for i, epoch in enumerate(best) for j, run in enumerate(runs) if i != j]
         if runs:
-            found.append(
-                {
-                    "scale": scale,
-                    "seeds": len(runs),
-                    "early": fmean(run["rs"][min(EARLY, len(run["rs"]) - 1)] for run in runs),
-                    "last": fmean(run["rs"][-1] for run in runs),
-                    "best": fmean(run["rs"][epoch] for run, epoch in zip(runs, best, strict=True)),
-                    "transferred": fmean(moved) if moved else None,
-                }
-            )
+            ends = {
+                "early": fmean(run["rs"][min(EARLY, len(run["rs"]) - 1)] for run in runs),
+                "last": fmean(run["rs"][-1] for run in runs),
+                "best": fmean(run["rs"][epoch] for run, epoch in zip(runs, best, strict=True)),
+                "transferred": fmean(moved) if moved else None,
+            }
+            found.append({"scale": scale, "seeds": len(runs), **ends})
     return found
 
 
 def best_epoch(retain: Sequence[float], rs: Sequence[float]) -> int:
-    """Return the epoch of highest RS among those that keep the retain accuracy, the earliest of equals.
-
-    >>> best_epoch([0.9, 0.89, 0.5], [0.0, 0.3, 0.9])
-    1
-    """
+    """Return the epoch of highest RS among those that keep the retain accuracy, the earliest of equals."""
     allowed = [epoch for epoch, kept in enumerate(retain) if kept >= FLOOR * retain[0]]
     return max(allowed, key=lambda epoch: (rs[epoch], -epoch))
 
@@ -222,15 +210,11 @@ def confusion_rows(audit: Row) -> list[Row]:
     found, forget = audit["confusion"], audit["forget_classes"]
     if found is None or len(forget) < 2:
         return []
-    return [
-        {
-            "label": label,
-            "samples": sum(after),
-            "own": after[label],
-            "other": sum(after[other] for other in forget if other != label),
-        }
-        for label, after in zip(found["classes"], found["after"], strict=True)
-    ]
+    rows: list[Row] = []
+    for label, after in zip(found["classes"], found["after"], strict=True):
+        other = sum(after[one] for one in forget if one != label)
+        rows.append({"label": label, "samples": sum(after), "own": after[label], "other": other})
+    return rows
 
 
 def _coverage(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
@@ -244,8 +228,9 @@ def _coverage(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
 
 def _busy_rows(records: Sequence[Record]) -> Iterator[Row]:
     """Say how many cells each kind of device computed, and the seconds in which it computed any."""
-    for device in sorted({one.device.partition(":")[0] for one in records}, reverse=True):
-        mine = [one for one in records if one.device.partition(":")[0] == device]
+    kinds = [one.device.partition(":")[0] for one in records]
+    for device in sorted(set(kinds), reverse=True):
+        mine = [one for one, kind in zip(records, kinds, strict=True) if kind == device]
         yield {"what": f"all on {device}", "done": len(mine), "seconds": busy(mine)}
 
 
@@ -295,18 +280,14 @@ def slim_audit(audit: Row, *, curves: bool = True) -> dict[str, Any]:
     main = (audit["scale"], audit["variant"])
     wanted = {("model", *main), ("reference", *main), ("model", "native", "released")}
     kept = [run for run in audit[traces_key(audit)] if (run["subject"], run["scale"], run["variant"]) in wanted]
-    slim = [
-        {
-            **run,
-            **{name: run[name] and [round(value, digits) for value in run[name]] for name, digits in DIGITS.items()},
-            "loss": [run["loss"][0], run["loss"][-1]],
-        }
-        for run in kept
-    ]
-    return {**audit, traces_key(audit): slim if curves else []}
+    slim = []
+    for run in kept if curves else ():
+        short = {name: run[name] and [round(value, places) for value in run[name]] for name, places in DIGITS.items()}
+        slim.append({**run, **short, "loss": [run["loss"][0], run["loss"][-1]]})
+    return {**audit, traces_key(audit): slim}
 
 
-def traces_key(audit: Mapping[str, Any]) -> str:
+def traces_key(audit: Row) -> str:
     """Return what an ``audit.json`` calls its traces; version 1 of the schema called them ``trajectory``."""
     return "traces" if "traces" in audit else "trajectory"
 

@@ -98,10 +98,9 @@ def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
 
 def table_page(group: Group, page: str, some: list[Table]) -> str:
     """Write tables as a page; a heading for each, to link to."""
-    start = (
-        f"# {group.name}: {page}\n\nMade by `make reproduce-report` from [the rows](../../../reproduction/README.md)."
-    )
-    return "\n\n".join([start, *(f"## {one.label}\n\n{to_markdown(one).strip()}" for one in some)]) + "\n"
+    made = "Made by `make reproduce-report` from [the rows](../../../reproduction/README.md)."
+    parts = [f"# {group.name}: {page}", made, *(f"## {one.label}\n\n{to_markdown(one).strip()}" for one in some)]
+    return "\n\n".join(parts) + "\n"
 
 
 def include(text: str, made: Mapping[str, list[Table]]) -> str:

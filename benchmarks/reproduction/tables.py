@@ -48,16 +48,12 @@ def table(
     """Make a table of columns; ``rows`` names the rows, and a cell that a column lacks is missing."""
     headings = [Column(names=(first[0],), heading=first[1], numeric=False)]
     headings += [Column(names=(name,), heading=heading) for name, heading, _ in columns]
-    cells = tuple(((text,), *((values.get(key),) for _, _, values in columns)) for key, text in rows.items() if columns)
+    cells = tuple(((text,), *((values.get(key),) for _, _, values in columns)) for key, text in rows.items())
     return Table(title=title, label=label, columns=tuple(headings), rows=cells, notes=tuple(notes))
 
 
 def score(value: float | None, digits: int = 2) -> Text:
-    """Write a score.
-
-    >>> score(0.956), score(None)
-    ('0.96', None)
-    """
+    """Write a score."""
     return None if value is None else f"{value:.{digits}f}".replace("-", "−")
 
 
@@ -74,11 +70,7 @@ def signed(value: float | None, digits: int = 2) -> Text:
 
 
 def percent(value: float | None, digits: int = 1) -> Text:
-    """Write a fraction in percent, without the sign.
-
-    >>> percent(0.0764)
-    '7.6'
-    """
+    """Write a fraction in percent, without the sign."""
     return None if value is None else score(100 * value, digits)
 
 
@@ -201,16 +193,18 @@ def alignment(group: Group, side: Side) -> Table:
 
 def confidence(group: Group, side: Side) -> Table:
     """Show how sure Bad Teacher's head is before relearning."""
-    sides = {"ours": side_of(group, group if side.name == group.name else None), "theirs": side}
-    names = ("ours", "paper") if side.name == "Paper" else tuple(one.name for one in sides.values())
-    rows = dict(zip(sides, names, strict=True)) if all(one.confidence for one in sides.values()) else {}
-    headings = ("correct", "Correct retain"), ("assigned", "Assigned forget"), ("gap", "Gap")
+    ours = side_of(group)
+    names = {"ours": ("ours", ours), "theirs": ("paper", side)}
+    if side.name != "Paper":
+        names = {key: (one.name, one) for key, (_, one) in names.items()}
+    rows = {key: name for key, (name, _) in names.items()} if ours.confidence and side.confidence else {}
+    headings = {"correct": "Correct retain", "assigned": "Assigned forget", "gap": "Gap"}
     columns = [
-        (name, heading, {row: score(one.confidence.get(what), 3) for row, one in sides.items()})
-        for (name, heading), what in zip(headings, CONFIDENCE, strict=True)
+        (name, heading, {key: score(one.confidence.get(what), 3) for key, (_, one) in names.items()})
+        for (name, heading), what in zip(headings.items(), CONFIDENCE, strict=True)
     ]
-    title, first = "Confidence before relearning", ("source", "Bad Teacher")
-    return table(f"confidence-beside-{side.key}", title, rows, columns, first=first)
+    label, title = f"confidence-beside-{side.key}", "Confidence before relearning"
+    return table(label, title, rows, columns, first=("source", "Bad Teacher"))
 
 
 def rs_beside_paper(group: Group, paper: Side) -> Table:

@@ -6,10 +6,12 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from statistics import fmean, harmonic_mean
+from statistics import fmean
 
-from reproduction.rows import METHOD_LIST, PUBLISHED, ByClass, Group, Side, arrange, averages
-from reproduction.tables import METHOD_ROWS, Cells, percent, score, shown, table
+import polars as pl
+
+from reproduction.rows import METHOD_LIST, PUBLISHED, ByClass, Group, Side, averages
+from reproduction.tables import METHOD_ROWS, Cells, Text, percent, score, shown, table
 from sfra.attack.scale import KAPPA
 from sfra.bench.tables import Table
 
@@ -98,24 +100,8 @@ def _key(name: str) -> str:
     return name.strip("()").lower()
 
 
-Curve = dict[float, float]
-"""RS by κ."""
-
-
-def rs_at(curve: Curve, kappa: float) -> float | None:
-    """Interpolate RS at a scale, linearly in log κ between neighbours; None outside the sweep.
-
-    >>> rs_at({1.0: 0.0, 4.0: 0.5}, 2.0)
-    0.25
-    """
-    for low, high in pairwise(sorted(curve)):
-        if low <= kappa <= high:
-            return curve[low] + math.log(kappa / low) / math.log(high / low) * (curve[high] - curve[low])
-    return None
-
-
-def kappa_at(curve: Curve, value: float) -> float | None:
-    """Find the smallest scale at which a curve rises to a value, interpolated likewise; None if it never does.
+def kappa_at(curve: dict[float, float], value: float) -> float | None:
+    """Find the smallest κ at which a curve rises to a value, linearly in log κ between points; None if it never does.
 
     >>> kappa_at({1.0: 0.0, 4.0: 0.5}, 0.25)
     2.0
@@ -126,77 +112,31 @@ def kappa_at(curve: Curve, value: float) -> float | None:
     return None
 
 
-@dataclass(frozen=True, kw_only=True)
-class Retrained:
-    """Retrained models as released, and over κ; of one forget class, or the mean of some."""
-
-    kappa: float
-    """Median norm of the centred retain rows as released, harmonic mean."""
-    native: float
-    canonical: float
-    interpolated: float | None
-    """RS at the own κ, interpolated: shows what interpolating costs."""
-    paper: float
-    reached: float | None
-    """κ at which the mean RS is the paper's."""
-
-
-def retrained(group: Group, paper: Side, classes: Sequence[str]) -> Retrained:
-    """Average worst-case RS of the group's retrained models over forget classes."""
-    gains = arrange(group.rows("diagnostics").filter(method="retrained", scale="canonical"), "gain")["retrained"]
-    kappas = {c: KAPPA / gains[c] for c in classes}
-    native, canonical = (group.rs((scale, "worst-case"))["retrained"] for scale in ("native", "canonical"))
-    theirs = fmean(paper.rs[PUBLISHED]["retrained"][c] for c in classes)
-    curves = retrained_curves(group)
-    own = [rs_at(curves[c], kappas[c]) for c in classes]
-    return Retrained(
-        kappa=harmonic_mean(list(kappas.values())),
-        native=fmean(native[c] for c in classes),
-        canonical=fmean(canonical[c] for c in classes),
-        interpolated=None if None in own else fmean(one for one in own if one is not None),
-        paper=theirs,
-        reached=kappa_at({k: fmean(curves[c][k] for c in classes) for k in curves[classes[0]]}, theirs),
-    )
-
-
-def retrained_curves(group: Group) -> dict[str, Curve]:
-    """Arrange worst-case RS of the group's retrained models by forget class and κ."""
-    found: dict[str, Curve] = {}
-    for forget, kappa, rs in (
-        group.swept("worst-case").filter(method="retrained").select("forget", "kappa", "rs").rows()
-    ):
-        found.setdefault(forget, {})[kappa] = rs
-    return found
+def reached(group: Group, paper: Side, classes: Sequence[str]) -> float | None:
+    """Find the κ at which our retrained models give the paper's mean RS over some forget classes, worst-case."""
+    rows = group.swept("worst-case").filter(pl.col("forget").is_in(classes), method="retrained")
+    curve = dict(rows.group_by("kappa").agg(pl.mean("rs")).iter_rows())
+    return kappa_at(curve, fmean(paper.rs[PUBLISHED]["retrained"][c] for c in classes))
 
 
 def norm(group: Group, paper: Side) -> Table:
-    """Show retrained models at their own norm and at one, and where they give the paper's RS."""
-    curves = retrained_curves(group)
-    every = sorted((c for c in curves if c in paper.rs[PUBLISHED].get("retrained", {})), key=int)
-    some = [c for c in every if c in values(group, "c").get("retrained", {})]
-    lines = {c: [c] for c in every if len(curves[c]) > 1}
-    if lines:
-        lines |= {f"mean of {', '.join(some[:-1])} and {some[-1]}": some} if some else {}
-        lines |= {f"mean of all {len(every)}": every}
-    found = {name: retrained(group, paper, classes) for name, classes in lines.items()}
-    headings = {
-        "kappa": ("a_kappa", "κ of (a)"),
-        "native": ("a", "(a)"),
-        "interpolated": ("a_scaled", "(a) at κ of (a)*"),
-        "canonical": ("a_canonical", f"(a) at κ = {KAPPA:.2f}"),
-        "paper": ("paper", "Paper"),
-        "reached": ("paper_kappa", "κ at which (a) gives the paper's*"),
-    }
-    columns: list[Cells] = [
-        (*names, {line: score(getattr(one, value)) for line, one in found.items()}) for value, names in headings.items()
-    ]
-    kappas = sorted({kappa for curve in curves.values() for kappa in curve})
+    """Show the norm of the heads of retrained models, their RS, and the norm at which it would be the paper's."""
+    ours, theirs = (some.get("retrained", {}) for some in (group.rs(PUBLISHED), paper.rs[PUBLISHED]))
+    gains = group.diagnosed("gain", "canonical").get("retrained", {})
+    known = set(ours) & set(theirs) & set(gains)
+    every = sorted(known, key=int) if group.swept()["kappa"].n_unique() > 1 else []
+    lines = {c: [c] for c in every} | ({f"mean of all {len(every)}": every} if every else {})
+    found: dict[str, dict[str, Text]] = {"κ": {}, "RS": {}, "Paper": {}, "κ at which ours gives the paper's": {}}
+    for line, some in lines.items():
+        numbers = (KAPPA / fmean(gains[c] for c in some), fmean(ours[c] for c in some), fmean(theirs[c] for c in some))
+        for heading, value in zip(found, (*numbers, reached(group, paper, some)), strict=True):
+            found[heading][line] = score(value)
+    names = ("kappa", "rs", "paper", "paper_kappa")
+    columns = [(name, heading, cells) for name, (heading, cells) in zip(names, found.items(), strict=True)]
     notes = (
-        "RS, worst-case, as released unless κ is named. κ of (a): median norm of the centred retain rows of the head "
-        "as released; its means are harmonic.",
-        f"* Interpolated between the scales of the sweep, κ = {kappas[0]:.2f} to {kappas[-1]:.2f}, linearly in log κ. "
-        "(a) at κ of (a) shows what interpolating costs. In the last column, of a mean row: κ at which the mean RS is "
-        "the paper's mean.",
+        "RS, native, worst-case. κ: median norm of the centred retain rows of the head as released; its mean is "
+        "harmonic. The last column is interpolated between the scales of the sweep, linearly in log κ; in the last "
+        "line it is where the mean RS is the paper's mean.",
     )
-    title, rows = "Retrained models and the norm of their heads", {name: name for name in lines}
+    title, rows = "Retrained models and the norm of their heads", {line: line for line in lines}
     return table("retrained-norm", title, rows, columns, notes, ("forget_class", "Forget class"))

@@ -90,7 +90,7 @@ def cifar10(group: Group) -> list[str]:
     near, hiding = agreement(ours, theirs), ("bad-teacher", "salun", "delete")
     retrained, printed = side.rs[PUBLISHED]["retrained"], paper.rs[PUBLISHED]["retrained"]
     busy = group.rows("coverage").filter(what="all on cuda")["seconds"].sum()
-    norm = worlds.retrained(group, paper, list(retrained))
+    reached = worlds.reached(group, paper, list(retrained))
     verdicts, published = group.audits(VERDICT), group.audits(PUBLISHED)
     judged = counts(verdicts, *METHOD_LIST[1:])
     masked, added = group.rs(VERDICT)["masked"], selection_parts(group, "native")
@@ -128,7 +128,7 @@ def cifar10(group: Group) -> list[str]:
             accuracy(group), 100 * fmean(paper.forget["original"].values())),
         say("images of 224 × 224 pixels"),
         say("κ = {:.2f} (the median norm of their rows). Enlarged to κ = {:.2f}",
-            native_kappas(group)["retrained"], norm.reached),
+            native_kappas(group)["retrained"], reached),
         say("{:.2f} there, {:.2f} here", theirs["salun"], ours["salun"]),
         say("retrained models of {} classes give {:.2f} instead of {:.2f}; the paper has {:.2f}", len(some),
             *(fmean(one[c] for c in some) for one in (recipes["d"], recipes["a"], printed))),

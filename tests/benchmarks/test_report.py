@@ -14,8 +14,7 @@ from scipy import stats
 from reproduction.figures import group_figures
 from reproduction.report import DOCS, PAGES, group_tables, include, table_page
 from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, paper_side
-from reproduction.tables import score
-from reproduction.worlds import kappa_at, rs_at
+from reproduction.worlds import kappa_at
 from sfra.bench.tables import Table
 from sfra.core.errors import InputError
 
@@ -133,10 +132,7 @@ def test_agreement_is_that_of_scipy_with_ties(seed: int) -> None:
     assert few.spearman is None
 
 
-def test_a_curve_is_interpolated_both_ways_and_not_beyond_its_ends() -> None:
+def test_the_scale_of_a_value_is_interpolated_and_not_found_beyond_the_curve() -> None:
     curve = {1.0: 0.1, 2.0: 0.3, 4.0: 0.9}
-    kappa = kappa_at(curve, 0.5)
-    assert kappa is not None
-    assert rs_at(curve, kappa) == pytest.approx(0.5)
-    assert rs_at(curve, 5.0) is kappa_at(curve, 0.95) is None
-    assert score(None) is None
+    assert kappa_at(curve, 0.6) == pytest.approx(2 * 2**0.5)
+    assert kappa_at(curve, 0.95) is kappa_at(curve, 0.0) is None
