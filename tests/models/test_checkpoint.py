@@ -249,14 +249,6 @@ def test_our_preprocessing_and_that_of_transformers_agree(edge: int | None, tmp_
     assert float((prepare(pixels) - expected).abs().max()) < 2 * 5 / 255  # transformers rounds to bytes
 
 
-def test_one_mean_is_written_once_for_every_channel() -> None:
-    grey = Preprocess(size=(8, 8), mean=(0.5,), std=(0.25,))
-    read = preprocess_from(processor_config(grey, channels=3))
-    assert read == Preprocess(size=(8, 8), mean=(0.5,) * 3, std=(0.25,) * 3)
-    pixels = torch.rand(2, 3, 8, 8)
-    assert torch.equal(read(pixels), grey(pixels))
-
-
 def test_images_are_resized_only_for_networks_of_one_size() -> None:
     assert default_preprocess("vit-b-16", (3, 32, 32), mean=(0.5,)).mean == (0.5, 0.5, 0.5)
     sizes = {name: default_preprocess(name, (1, 64, 48)).size for name in names() if name not in TINY}

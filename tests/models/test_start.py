@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from builders.backbones import TINY, add_tiny
+from builders.backbones import TINY, add_tiny, edit
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models.backbones import build, find
 from sfra.models.backbones.checkpoint import save_model
@@ -92,8 +91,7 @@ def test_a_checkpoint_without_a_head_will_do_unless_the_head_is_wanted(tmp_path:
 
 def test_settings_without_weights_of_their_own_are_those_of_the_checkpoint(tmp_path: Path) -> None:
     folder, _ = checkpoint(tmp_path, "tiny-vit")
-    config = folder / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "layer_norm_eps": 0.125}))
+    edit(folder / "config.json", layer_norm_eps=0.125)
     assert build("tiny-vit", classes=3, pretrained=folder).config.layer_norm_eps == 0.125  # type: ignore[union-attr]
 
 
@@ -118,8 +116,7 @@ def test_other_shapes_under_the_same_settings_are_refused(tmp_path: Path) -> Non
         embedding_size=8, hidden_sizes=[8, 16], depths=[1, 1], downsample_in_first_stage=True, num_labels=4
     )
     transformers.ResNetForImageClassification(config).save_pretrained(tmp_path / "net")
-    edit = tmp_path / "net" / "config.json"
-    edit.write_text(json.dumps({**json.loads(edit.read_text()), "num_channels": 1}))
+    edit(tmp_path / "net" / "config.json", num_channels=1)
     with pytest.raises(InputError, match=r"transformers cannot load net|net is not a tiny-resnet"):
         build("tiny-resnet", classes=4, pretrained=tmp_path / "net")
 
@@ -138,8 +135,7 @@ def test_an_id_is_fetched_as_data_only(tmp_path: Path, monkeypatch: pytest.Monke
     assert equal(parts(build("tiny-swin", classes=9, pretrained="someone/tiny"), "tiny-swin")[0], state)
     assert asked[0] == ["config.json"]
     assert not any(pattern.endswith((".py", ".bin", "*")) for patterns in asked for pattern in patterns)
-    config = folder / "config.json"
-    config.write_text(json.dumps({**json.loads(config.read_text()), "auto_map": {"AutoConfig": "evil.Config"}}))
+    edit(folder / "config.json", auto_map={"AutoConfig": "evil.Config"})
     with pytest.raises(UnsafeFileError, match="asks for code"):
         build("tiny-swin", classes=9, pretrained="someone/tiny")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import math
 from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import ClassVar
@@ -12,10 +11,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from builders.models import assert_weights, moved, net, samples
+from builders.models import moved, net, samples
 from sfra.core.errors import InputError
 from sfra.models.forward import computing
-from sfra.models.training.train import Epoch, TensorData, Training, logits, seeded, shuffled, train
+from sfra.models.training.train import TensorData, Training, logits, shuffled, train
 
 
 def predictions(model: nn.Module, images: Tensor) -> Tensor:
@@ -34,28 +33,6 @@ def test_training_learns_what_an_untrained_net_does_not_know() -> None:
     )
     assert before < 0.5
     assert after > 0.9
-
-
-def test_one_full_batch_run_is_one_cycle_sgd_written_out() -> None:
-    """Full batches leave no order; the rates are the cosine cycle (30 % up from 1/25, down to 1e-4/25)."""
-    data, model, epochs, peak = samples(), net(), 10, 0.2
-    trained = train(model, data, epochs=epochs, learning_rate=peak, batch_size=999, weight_decay=0.01)
-
-    def cosine(start: float, end: float, share: float) -> float:
-        return end + (start - end) * (1 + math.cos(math.pi * share)) / 2
-
-    top = 0.3 * epochs - 1
-    low, lowest = peak / 25, peak / 25e4
-    weights = [w.detach().clone().requires_grad_(True) for w in model.parameters()]
-    names = [name for name, _ in model.named_parameters()]
-    speeds = [torch.zeros_like(w) for w in weights]
-    for t in range(epochs):
-        rate = cosine(low, peak, t / top) if t <= top else cosine(peak, lowest, (t - top) / (epochs - 1 - top))
-        answer = torch.func.functional_call(model, dict(zip(names, weights, strict=True)), (data.images,))
-        slopes = torch.autograd.grad(nn.functional.cross_entropy(answer, data.labels), weights)
-        speeds = [0.9 * v + g + 0.01 * w.detach() for v, g, w in zip(speeds, slopes, weights, strict=True)]
-        weights = [(w.detach() - rate * v).requires_grad_(True) for w, v in zip(weights, speeds, strict=True)]
-    assert_weights(trained, {name: w.detach() for name, w in zip(names, weights, strict=True)})
 
 
 def test_equal_seeds_give_equal_weights_and_another_seed_others() -> None:
@@ -80,23 +57,6 @@ def test_the_model_the_data_and_the_global_random_state_stay_as_they_were() -> N
     assert torch.equal(data.images, images)
     assert torch.equal(torch.get_rng_state(), state)
     assert not any(module.training for module in trained.modules())
-
-
-def test_a_seeded_block_draws_by_its_seed_whatever_came_before() -> None:
-    torch.rand(3)
-    with seeded(5, torch.device("cpu")) as generator:
-        first = torch.rand(4), torch.rand(4, generator=generator)
-    with seeded(5, torch.device("cpu")) as generator:
-        second = torch.rand(4), torch.rand(4, generator=generator)
-    assert torch.equal(first[0], second[0])
-    assert torch.equal(first[1], second[1])
-
-
-def test_progress_counts_every_epoch_with_its_loss() -> None:
-    seen: list[Epoch] = []
-    train(net(), samples(), epochs=3, learning_rate=0.1, progress=seen.append)
-    assert [(done.epoch, done.epochs) for done in seen] == [(1, 3), (2, 3), (3, 3)]
-    assert seen[-1].loss < seen[0].loss
 
 
 @pytest.mark.parametrize(
@@ -182,11 +142,6 @@ def test_what_the_data_draw_is_seeded_by_the_run() -> None:
     assert moved(first, again) == 0
     assert moved(first, train(net(), data, epochs=2, learning_rate=0.1, seed=1)) > 0
     assert moved(first, train(net(), samples(), epochs=2, learning_rate=0.1)) > 0
-
-
-def test_every_number_of_samples_trains_to_the_end_of_its_cycle() -> None:
-    for per_class in (1, 2, 3):
-        train(net(norm=True), samples(per_class), epochs=2, learning_rate=0.1, batch_size=7)
 
 
 def test_logits_are_found_in_a_tensor_and_in_an_output_object() -> None:

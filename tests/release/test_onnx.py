@@ -312,19 +312,13 @@ def test_old_files_that_list_their_weights_as_inputs_are_read(tmp_path: Path) ->
     assert np.array_equal(load(saved(copy, tmp_path)).head.weight.numpy(), W)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.3, 0.9])
-def test_a_truncated_file_is_refused(tmp_path: Path, share: float) -> None:
+def test_truncated_files_and_garbage_are_refused(tmp_path: Path) -> None:
     file = saved(GRAPHS["gemm"], tmp_path)
-    file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])
-    with pytest.raises(InputError, match=r"model\.onnx cannot be read"):
-        load(file)
-
-
-@pytest.mark.parametrize("content", [b"garbage" * 20, b"\x00" * 100, b"PK\x03\x04"])
-def test_garbage_is_refused(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "bad.onnx").write_bytes(content)
-    with pytest.raises(InputError, match=r"(?s)bad\.onnx cannot be read.*a complete ONNX model"):
-        load(tmp_path / "bad.onnx")
+    whole = file.read_bytes()
+    for content in (b"", whole[: len(whole) // 3], whole[:-9], b"garbage" * 20, b"\x00" * 100, b"PK\x03\x04"):
+        file.write_bytes(content)
+        with pytest.raises(InputError, match=r"(?s)model\.onnx cannot be read.*a complete ONNX model"):
+            load(file)
 
 
 def test_names_that_are_not_text_are_refused(tmp_path: Path) -> None:

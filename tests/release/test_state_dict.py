@@ -22,7 +22,6 @@ from sfra.core import files
 from sfra.core.errors import InputError, MissingPackageError, UnsafeFileError
 from sfra.models import backbones
 from sfra.release import load
-from sfra.release.architecture import parse_value
 from sfra.release.state_dict import read_state_dict
 
 ARCH, CLASSES = "small-cnn", 7
@@ -136,16 +135,6 @@ def test_a_factory_of_any_package_can_be_named(tmp_path: Path, monkeypatch: pyte
         load(tmp_path / "own.pt", arch="no_such_package.models:net")
 
 
-def test_values_of_a_factory_keep_their_types() -> None:
-    assert parse_value("7") == 7
-    assert isinstance(parse_value("7"), int)
-    assert parse_value("1e-3") == 1e-3
-    assert parse_value("True") is True
-    assert parse_value("false") is False
-    assert parse_value("none") is None
-    assert parse_value("resnet18.a1") == "resnet18.a1"
-
-
 def test_wrong_keys_are_counted_and_named_in_one_message(model: nn.Module, tmp_path: Path) -> None:
     weights = dict(model.state_dict())
     first, *_, last = list(weights)
@@ -170,14 +159,7 @@ def test_without_an_architecture_the_known_ones_are_listed(model: nn.Module, tmp
     assert "--arch" in text
 
 
-def test_an_unknown_architecture_is_refused(model: nn.Module, tmp_path: Path) -> None:
-    torch.save(model.state_dict(), tmp_path / "weights.pt")
-    with pytest.raises(InputError, match="there is no architecture 'alexnet'") as caught:
-        load(tmp_path / "weights.pt", arch="alexnet")
-    assert ARCH in str(caught.value)
-
-
-@pytest.mark.parametrize("arch", ["..a:b", ".:b", ":b", "os:"])
+@pytest.mark.parametrize("arch", ["..a:b", ".:b", ":b", "os:", "alexnet"])
 def test_a_module_that_cannot_be_named_is_refused(model: nn.Module, tmp_path: Path, arch: str) -> None:
     torch.save(model.state_dict(), tmp_path / "weights.pt")
     with pytest.raises(InputError, match="there is no ") as caught:
@@ -240,13 +222,6 @@ def test_an_environment_that_asks_for_unsafe_loading_changes_nothing(tmp_path: P
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("legacy", [False, True])
-def test_a_pickled_module_is_refused_with_its_class(tmp_path: Path, legacy: bool) -> None:
-    (write_legacy if legacy else write_zip)(nn.Linear(4, 3), tmp_path / "module.pt")
-    with pytest.raises(UnsafeFileError, match=r"torch\.nn\.modules\.linear\.Linear"):
-        load(tmp_path / "module.pt")
-
-
 def test_a_checkpoint_with_other_objects_is_refused(tmp_path: Path) -> None:
     torch.save({"state_dict": nn.Linear(4, 3).state_dict(), "accuracy": np.float64(0.5)}, tmp_path / "numpy.pt")
     with pytest.raises(UnsafeFileError, match="numpy"):
@@ -267,12 +242,6 @@ def test_what_torch_did_not_write_is_refused(tmp_path: Path, content: bytes) -> 
     (tmp_path / "bad.pt").write_bytes(content)
     with pytest.raises(InputError, match=r"bad\.pt cannot be read"):
         load(tmp_path / "bad.pt", arch=ARCH)
-
-
-def test_an_empty_file_is_called_so(tmp_path: Path) -> None:
-    (tmp_path / "none.pt").touch()
-    with pytest.raises(InputError, match=r"none\.pt cannot be read\n  expected: .*\n  got: +an empty file\n  do: "):
-        load(tmp_path / "none.pt", arch="small-mlp")
 
 
 @pytest.mark.parametrize("suffix", [".pt", ".safetensors"])

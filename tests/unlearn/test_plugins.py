@@ -87,7 +87,10 @@ def test_a_class_that_its_module_registers_keeps_its_registered_name(outside: Ou
             r"there is no module no_such\.module\n  got: +No module .*\n  do: +install .* PYTHONPATH",
         ),
         ("mine.sub:Mine", r"there is no module mine\.sub\n"),
-        ("mine:Other", r"mine has no Other\n  expected: an unlearning method: Finetune, Mine\n  got: +mine:Other"),
+        (
+            "mine:Other",
+            r"mine has no Other\n  expected: an unlearning method: .*Finetune, .*Mine, ",
+        ),
         ("mine:ten", r"this is not an unlearning method\n  expected: a subclass of .*StepMethod\n  got: +10, a int"),
         ("mine:dataclass", r"this is not an unlearning method\n.*\n  got: +dataclass, a function"),
         ("mine:Plain", r"this is not an unlearning method\n.*\n  got: +Plain, a class of another kind"),

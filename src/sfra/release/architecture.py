@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import warnings
 from collections.abc import Callable, Iterator, Mapping
@@ -188,15 +189,12 @@ def parse_value(text: str) -> bool | int | float | str | None:
     >>> [parse_value(text) for text in ("10", "0.5", "true", "None", "tiny")]
     [10, 0.5, True, None, 'tiny']
     """
-    words: dict[str, bool | None] = {"true": True, "false": False, "none": None}
-    if text.lower() in words:
-        return words[text.lower()]
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
+    word = text.capitalize()
+    try:
+        value: bool | int | float | str | None = ast.literal_eval(word if word in ("True", "False", "None") else text)
+    except (ValueError, SyntaxError):
+        return text
+    return value
 
 
 def _with_fitting_classes(known: Backbone, weights: Mapping[str, Tensor]) -> nn.Module:

@@ -145,6 +145,12 @@ def one_line(text: object, limit: int = 300) -> str:
     return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
+def unreadable(file: Path, problem: object, *, expected: str) -> InputError:
+    """Say that a file is not what its name promises."""
+    do = "it may be truncated or damaged: save, download or copy it again"
+    return InputError(f"{file.name} cannot be read", expected=expected, got=one_line(problem), do=do)
+
+
 def require(package: str, *, extra: str) -> Any:
     """Import an optional package, or say which extra brings it."""
     try:

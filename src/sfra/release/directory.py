@@ -13,7 +13,7 @@ from torch import Tensor, nn
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.text import parse_json
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
-from sfra.release.base import Loader, Options, Release, clean_names, one_line
+from sfra.release.base import Loader, Options, Release, clean_names, one_line, unreadable
 from sfra.release.module import load_module
 from sfra.release.preprocess import Preprocess, preprocess_from
 
@@ -90,12 +90,7 @@ def read_json(file: Path) -> dict[str, Any]:
     try:
         content = parse_json(file.read_text(encoding="utf-8"), constants=True)
     except (ValueError, OSError) as problem:
-        raise InputError(
-            f"{file.name} cannot be read",
-            expected="a JSON object",
-            got=one_line(problem),
-            do="it may be truncated or damaged: download or copy it again",
-        ) from None
+        raise unreadable(file, problem, expected="a JSON object") from None
     if not isinstance(content, dict):
         raise InputError(f"{file.name} cannot be used", expected="a JSON object", got=type(content).__name__)
     return content
@@ -149,7 +144,11 @@ def check_weights(directory: Path) -> list[Path]:
     else:
         _refuse_without_weights(directory)
     for shard in shards:
-        _check_whole(shard)
+        try:
+            with safe_open(shard, framework="pt") as file:
+                file.keys()
+        except (SafetensorError, OSError, ValueError) as problem:
+            raise unreadable(shard, problem, expected="a complete .safetensors file") from None
     return [directory / "config.json", *files]
 
 
@@ -200,19 +199,6 @@ def _shards(directory: Path) -> list[Path]:
             do="download or copy the directory again",
         )
     return [directory / name for name in names]
-
-
-def _check_whole(shard: Path) -> None:
-    try:
-        with safe_open(shard, framework="pt") as file:
-            file.keys()
-    except (SafetensorError, OSError, ValueError) as problem:
-        raise InputError(
-            f"{shard.name} cannot be read",
-            expected="a complete .safetensors file",
-            got=one_line(problem),
-            do="it may be truncated: download or copy it again",
-        ) from None
 
 
 def _refuse_without_weights(directory: Path) -> None:

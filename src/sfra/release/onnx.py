@@ -17,9 +17,9 @@ from torch import Tensor
 
 from sfra.core.errors import InputError, SfraError
 from sfra.core.types import Features, Logits
-from sfra.release.base import Loader, Options, Release, clean_names, one_line, require
+from sfra.release.base import Loader, Options, Release, clean_names, one_line, require, unreadable
 from sfra.release.forward import LARGEST, USUAL_SHAPES, noise, two_rows
-from sfra.release.onnx_graph import LinearEnd, evaluator, find_end, no_linear_end, open_session, read_model, unreadable
+from sfra.release.onnx_graph import COMPLETE, LinearEnd, evaluator, find_end, no_linear_end, open_session, read_model
 from sfra.release.watch import PICKS, LinearCall, Positions, explain
 
 NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label")
@@ -94,7 +94,7 @@ class OnnxLoader(Loader):
         except SfraError:
             raise
         except Exception as problem:  # a graph of a stranger: onnx raises whatever it runs into
-            raise unreadable(source, f"{type(problem).__name__}: {problem}") from None
+            raise unreadable(source, f"{type(problem).__name__}: {problem}", expected=COMPLETE) from None
 
 
 def _load(file: Path, example: Tensor | None) -> Release:

@@ -13,8 +13,10 @@ from torch import Tensor
 
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.head import Head
-from sfra.release.base import one_line, require
+from sfra.release.base import one_line, require, unreadable
 from sfra.release.watch import Positions
+
+COMPLETE = "a complete ONNX model"
 
 PASSED = {"Softmax", "LogSoftmax", "Identity", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Dropout", "Cast"}
 """Operations after the head that keep its scores, or their order; a run confirms it."""
@@ -32,13 +34,13 @@ def read_model(file: Path) -> Any:
     try:
         model = onnx.load(file, load_external_data=False)
     except Exception as problem:
-        raise unreadable(file, problem) from None
+        raise unreadable(file, problem, expected=COMPLETE) from None
     if not model.graph.node:
-        raise unreadable(file, "no operations in it")
+        raise unreadable(file, "no operations in it", expected=COMPLETE)
     texts = [text for node in model.graph.node for text in (node.op_type, *node.input, *node.output)]
     texts += [part.name for part in (*model.graph.input, *model.graph.output, *model.graph.initializer)]
     if not all(isinstance(text, str) for text in texts):  # what is not UTF-8 is left as bytes
-        raise unreadable(file, "names that are not text")
+        raise unreadable(file, "names that are not text", expected=COMPLETE)
     for tensor in external_tensors(model):
         _check_location(file, tensor)
     try:
@@ -46,9 +48,9 @@ def read_model(file: Path) -> Any:
         if model.functions:
             model = onnx.inliner.inline_local_functions(model)
     except Exception as problem:
-        raise unreadable(file, problem) from None
+        raise unreadable(file, problem, expected=COMPLETE) from None
     if next(external_tensors(model), None) is not None:
-        raise unreadable(file, "tensors outside the file in a place that is not supported")
+        raise unreadable(file, "tensors outside the file in a place that is not supported", expected=COMPLETE)
     return model
 
 
@@ -149,16 +151,6 @@ def _check_location(file: Path, tensor: Any) -> None:
             got="no such file",
             do="copy both files, or export the model into one file",
         )
-
-
-def unreadable(file: Path, problem: object) -> InputError:
-    """Say that a file is no model that can be read."""
-    return InputError(
-        f"{file.name} cannot be read",
-        expected="a complete ONNX model",
-        got=one_line(problem),
-        do="it may be truncated or not be ONNX: export or download it again",
-    )
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -17,7 +17,7 @@ from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.files import EMPTY, read_arrays, refuse_growth
 from sfra.core.head import Head
 from sfra.release.architecture import build_architecture, forms
-from sfra.release.base import Loader, Options, Release, one_line
+from sfra.release.base import Loader, Options, Release, one_line, unreadable
 from sfra.release.head import head_release
 from sfra.release.module import load_module
 
@@ -30,6 +30,7 @@ DEEPEST = 4
 PREFIXES = ("module.", "_orig_mod.")
 """Left on every key by data parallelism and ``torch.compile``."""
 
+COMPLETE = "a complete file that torch.save wrote"
 CONVERT = "in a place you trust: torch.save(model.state_dict(), 'weights.pt'), or safetensors.torch.save_file"
 
 
@@ -117,7 +118,7 @@ def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
 def _read_torch(file: Path) -> object:
     """Read with the restricted unpickler; name what it refused."""
     if file.stat().st_size == 0:
-        raise _unreadable(file, EMPTY)
+        raise unreadable(file, EMPTY, expected=COMPLETE)
     _refuse_archive(file)
     try:
         with warnings.catch_warnings():
@@ -132,9 +133,9 @@ def _read_torch(file: Path) -> object:
                 got=f"a pickle that calls for {one_line(', '.join(names[:3]), 120)}",
                 do=f"convert it {CONVERT}",
             ) from None
-        raise _unreadable(file, "not a file that torch.save wrote") from None
+        raise unreadable(file, "not a file that torch.save wrote", expected=COMPLETE) from None
     except Exception as problem:
-        raise _unreadable(file, f"{type(problem).__name__}: {problem}") from None
+        raise unreadable(file, f"{type(problem).__name__}: {problem}", expected=COMPLETE) from None
 
 
 def _refuse_archive(file: Path) -> None:
@@ -173,12 +174,3 @@ def _refused_globals(message: str, file: Path) -> list[str]:
     except Exception:  # noqa: S110 - a damaged pickle: what was read so far is the answer
         pass
     return names
-
-
-def _unreadable(file: Path, problem: str) -> InputError:
-    return InputError(
-        f"{file.name} cannot be read",
-        expected="a complete file that torch.save wrote",
-        got=one_line(problem),
-        do="it may be truncated: save or download it again",
-    )

@@ -51,11 +51,11 @@ class LearnToUnlearn(StepMethod):
 
     def plan(self, task: Task) -> Callable[[int], Iterator[Loss]]:
         """Make the adversarial examples, then pass over F and them side by side."""
-        twins, targets = self._imitations(task)
+        imitations, targets = self._imitations(task)
         importance = importances(task) if self.importance_weight else {}
 
         def epoch_losses(epoch: int) -> Iterator[Loss]:
-            for both, place in task.batches(twins):
+            for both, place in task.batches(imitations):
                 drop = cross_entropy(logits(task.student, both[:, 0]), task.forget.labels[place.cpu()].to(task.device))
                 keep = cross_entropy(logits(task.student, both[:, 1]), targets[place.cpu()].to(task.device))
                 yield (-drop + self.adversarial_weight * keep + self.importance_weight * drift(task, importance))
@@ -67,7 +67,7 @@ class LearnToUnlearn(StepMethod):
         targets, pairs = task.random_retain_labels(len(task.forget)), []
         for place in torch.split(torch.arange(len(task.forget)), self.batch_size):
             images, wanted = task.forget.take(place).to(task.device), targets[place].to(task.device)
-            twins = imitate(
+            imitations = imitate(
                 task.original,
                 images,
                 wanted,
@@ -75,7 +75,7 @@ class LearnToUnlearn(StepMethod):
                 step_size=self.step_size,
                 iterations=self.iterations,
             )
-            pairs.append(torch.stack([images, twins], 1).cpu())
+            pairs.append(torch.stack([images, imitations], 1).cpu())
         return TensorData(torch.cat(pairs), torch.arange(len(task.forget))), targets
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
-from importlib.metadata import EntryPoint, entry_points
+from importlib.metadata import entry_points
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -23,24 +23,9 @@ PARTS = ("forget", "retain")
 """What a method may declare to read."""
 
 _METHODS: dict[str, type[UnlearningMethod]] = {}
-_BROKEN: list[Broken] | None = None  # None until the plug-ins were looked for
+_BROKEN: list[str] | None = None  # plug-ins that failed, in a line each; None until they were looked for
 
 M = TypeVar("M", bound=UnlearningMethod)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Broken:
-    """A plug-in that could not be loaded."""
-
-    package: str
-    """The installed package that announces it."""
-    entry: str
-    """Its entry, ``name = address``."""
-    problem: str
-    """What went wrong, in a line."""
-
-    def __str__(self) -> str:
-        return f"package {self.package}, entry {self.entry}: {self.problem}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -116,7 +101,7 @@ def describe(name: str) -> Description:
     return Description(name=method.name, summary=summary, needs=method.needs, settings=settings)
 
 
-def load_plugins() -> tuple[Broken, ...]:
+def load_plugins() -> tuple[str, ...]:
     """Load the methods that installed packages announce, once, and return the plug-ins that failed.
 
     A package announces a method in its ``pyproject.toml``::
@@ -129,15 +114,16 @@ def load_plugins() -> tuple[Broken, ...]:
     global _BROKEN
     if _BROKEN is None:
         _BROKEN = []
-        for package, entry in _installed():
+        found = {(entry.dist.name if entry.dist else "unknown", entry) for entry in entry_points(group=GROUP)}
+        for package, entry in sorted(found, key=lambda pair: (pair[0], pair[1].name, pair[1].value)):
             try:
                 with _all_or_nothing():
-                    found = entry.load()
-                    if not isinstance(found, ModuleType) and not _is_registered(check_method(found)):
-                        register(entry.name)(found)
+                    method = entry.load()
+                    if not isinstance(method, ModuleType) and not _is_registered(check_method(method)):
+                        register(entry.name)(method)
             except Exception as problem:  # code of a stranger: it raises whatever it runs into
-                line = f"{entry.name} = {entry.value}"
-                _BROKEN.append(Broken(package=package, entry=line, problem=_summarise(problem)))
+                line = _summarise(problem)
+                _BROKEN.append(f"package {package}, entry {entry.name} = {entry.value}: {line}")
         for broken in _BROKEN:
             warnings.warn(f"an unlearning method could not be loaded: {broken}", RuntimeWarning, stacklevel=3)
     return tuple(_BROKEN)
@@ -148,20 +134,15 @@ def _find(name: str) -> type[UnlearningMethod]:
         return _METHODS[name]
     broken = load_plugins()
     if ":" in name:
-        return _find_by_address(name)
+        with _all_or_nothing():
+            method = _import_method(name)
+        if not _is_registered(method):
+            method.name = name  # so that it can be found again
+        return method
     if name not in _METHODS:
         do = "; ".join(f"repair or remove {plugin}" for plugin in broken) or meant(name, names())
         raise InputError("there is no such unlearning method", expected=", ".join(names()), got=name, do=do)
     return _METHODS[name]
-
-
-def _find_by_address(address: str) -> type[UnlearningMethod]:
-    """Import a class; one that has no registered name is called by its address, so that it can be found again."""
-    with _all_or_nothing():
-        method = _import_method(address)
-    if not _is_registered(method):
-        method.name = address
-    return method
 
 
 @contextmanager
@@ -197,12 +178,6 @@ def check_method(found: object) -> type[UnlearningMethod]:
     return found
 
 
-def _installed() -> list[tuple[str, EntryPoint]]:
-    """List packages and their entries, in an order that does not depend on how they were installed."""
-    found = [("unknown" if entry.dist is None else entry.dist.name, entry) for entry in set(entry_points(group=GROUP))]
-    return sorted(found, key=lambda pair: (pair[0], pair[1].name, pair[1].value))
-
-
 def _import_method(address: str) -> type[UnlearningMethod]:
     """Import a method class by its address, ``package.module:Class``."""
     module, _, name = address.partition(":")
@@ -212,18 +187,11 @@ def _import_method(address: str) -> type[UnlearningMethod]:
     for part in name.split("."):
         found = getattr(found, part, None)
     if found is None:
-        there = [key for key, value in vars(_import(module)).items() if _is_method(value)]
+        classes = {key: value for key, value in vars(_import(module)).items() if isinstance(value, type)}
+        there = [key for key, value in classes.items() if issubclass(value, UnlearningMethod)]
         expected = f"an unlearning method: {', '.join(there) or 'it has none'}"
         raise InputError(f"{module} has no {name}", expected=expected, got=address)
     return check_method(found)
-
-
-def _is_method(found: object) -> bool:
-    try:
-        check_method(found)
-    except InputError:
-        return False
-    return True
 
 
 def _import(module: str) -> ModuleType:
