@@ -154,7 +154,7 @@ def test_progress_counts_the_samples_and_ends_at_the_total() -> None:
             some_images(),
             model_fingerprint="m",
             batch_size=3,
-            progress=lambda done, total: calls.append((done, total)),
+            progress=lambda step, done, total: calls.append((done, total)),
         )
     assert calls == [(3, 7), (6, 7), (7, 7), (7, 7)]
 

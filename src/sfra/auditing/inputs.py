@@ -342,7 +342,7 @@ def _features(release: Release, data: Labelled, cache: bool, progress: Progress)
         data,
         model_fingerprint=release.fingerprint,
         preprocess=release.preprocess,
-        progress=lambda done, total: progress("extracting features", done, total),
+        progress=progress,
         cache=cache,
     )
 

@@ -1,6 +1,6 @@
 """Labelled data, only ever used to measure or to train: the audit's two steps cannot import this package."""
 
-from sfra.data.features import Progress, extract_features
+from sfra.data.features import extract_features
 from sfra.data.load import Data, has_split, load_data
 from sfra.data.named import dataset, datasets
 from sfra.data.samples import Augment, ImageTensors, open_samples
@@ -15,7 +15,6 @@ __all__ = [
     "ImageSet",
     "ImageTensors",
     "Pixels",
-    "Progress",
     "Split",
     "Transform",
     "dataset",

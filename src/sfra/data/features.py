@@ -8,14 +8,15 @@ import torch
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError
+from sfra.core.types import Progress
 from sfra.data.cache import features_path, read_features, write_features
 from sfra.data.sets import FeatureSet, ImageSet, Transform
 
 Encoder = Callable[[Tensor], Tensor]
 """From preprocessed images ``[n, c, h, w]`` to features ``[n, d]``."""
 
-Progress = Callable[[int, int], None]
-"""Told after each batch how many samples are done, of how many."""
+STEP = "extracting features"
+"""What the progress is told to be going on."""
 
 
 def extract_features(
@@ -38,7 +39,7 @@ def extract_features(
         preprocess: Applied to the images, which are in [0, 1], on the device; a :class:`sfra.release.Preprocess`, say.
         batch_size: How many images are decoded and encoded at once.
         device: Where the images go; where the encoder's own weights are, if not given.
-        progress: Called with the number of samples done and their total.
+        progress: Told after each batch how many samples are done, of how many.
         cache: Whether to look for, and leave, the features in :func:`sfra.data.cache.cache_folder`.
             A preprocessing that cannot be told from others (a lambda, say) is never cached.
 
@@ -52,7 +53,7 @@ def extract_features(
     else:
         features = cached
         if progress is not None:
-            progress(len(images), len(images))
+            progress(STEP, len(images), len(images))
     found = FeatureSet(features=features, labels=images.labels, class_names=images.class_names, source=images.source)
     if path is not None and cached is None:
         write_features(path, found.features, found.labels)
@@ -91,5 +92,5 @@ def _encode(
         parts.append(features.to("cpu", torch.float32))
         done += len(batch)
         if progress is not None:
-            progress(done, len(images))
+            progress(STEP, done, len(images))
     return torch.cat(parts)

@@ -103,7 +103,7 @@ def features(settings: Settings, inputs: Inputs, out: Path, context: Context) ->
         images,
         model_fingerprint=release.fingerprint,
         preprocess=release.preprocess,
-        progress=lambda done, total: context.progress(done, total, "encoding"),
+        progress=lambda _, done, total: context.progress(done, total, "encoding"),
         cache=False,
     )
     kept = found.features.to(getattr(torch, settings["type"]))
