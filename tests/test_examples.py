@@ -54,14 +54,3 @@ def test_what_an_example_imports_from_a_public_package_is_listed_there(example: 
         if isinstance(node, ast.ImportFrom) and node.module in PACKAGES:
             listed = getattr(import_module(node.module), "__all__", None)
             assert listed is None or {alias.name for alias in node.names} <= set(listed)
-
-
-@pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
-def test_settings_that_an_example_gives_to_the_audit_exist(example: Path) -> None:
-    import inspect
-    from dataclasses import fields
-
-    known = {field.name for field in fields(sfra.AuditConfig)} | set(inspect.signature(sfra.audit).parameters)
-    for node in ast.walk(parsed(example)):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "audit":
-            assert {keyword.arg for keyword in node.keywords} <= known

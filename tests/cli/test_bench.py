@@ -138,23 +138,14 @@ def test_report_prints_tables_and_keeps_all_of_them_if_asked(own: Path, capfd: C
     assert content(own / "again") == content(own / "new/report")
 
 
-def test_features_that_were_thrown_away_are_not_missed_by_finished_audits(own: Path, capfd: Capture) -> None:
+def test_complete_store_needs_neither_features_nor_data_nor_device(
+    own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfra.data.load_data", lambda *_, **__: pytest.fail("the data were asked for"))
+    assert run(capfd, "bench", "run", "own.toml", "--store", "store", "--device", "nowhere").code == 0
     shutil.rmtree(own / "store/cells/features")
     ran = run(capfd, "bench", "status", "own.toml", "--store", "store")
     assert ran.out == f"{GOALS - 1} of {GOALS} goals done, 1 cell to compute\n"
-    report = run(capfd, "bench", "report", "own.toml", "--store", "store")
-    assert report.code == 0
-    assert "1 results of the protocol are not there" in report.out
-
-
-def test_complete_store_needs_neither_the_data_nor_the_device(
-    own: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def gone(*arguments: object, **settings: object) -> None:
-        raise AssertionError("the data were asked for")
-
-    monkeypatch.setattr("sfra.data.load_data", gone)
-    assert run(capfd, "bench", "run", "own.toml", "--store", "store", "--device", "nowhere").code == 0
 
 
 # parts, failures, interruptions
