@@ -176,21 +176,6 @@ def test_rows_that_vary_by_themselves_raise_the_bar() -> None:
 
 
 @pytest.mark.parametrize(
-    ("found", "words"),
-    [
-        (release.forget_row_missing(1), "no output for 1 forget class: it was restored"),
-        (release.forget_row_missing(2), "no output for 2 forget classes: each was restored"),
-        (release.rare_class({4: 3e-6}), "1 retain class wins too few random draws and was sampled conditionally"),
-        (score.few_eval_samples(1), "measured on 1 sample:"),
-        (score.late_recovery([0.0, 0.0, 0.3]), "RS rose by 0.30 to 0.30 in the last epoch."),
-    ],
-)
-def test_a_message_tells_one_from_several(found: Finding | None, words: str) -> None:
-    assert found is not None
-    assert words in found.message
-
-
-@pytest.mark.parametrize(
     ("ends", "peaks"),
     [
         ("recovered", "recovered"),
@@ -202,19 +187,6 @@ def test_a_message_tells_one_from_several(found: Finding | None, words: str) -> 
 def test_nothing_passes_where_the_last_epoch_says_it_too_or_the_best_one_says_nothing(ends: str, peaks: str) -> None:
     assert score.passing_recovery(*passing("not-recovered", "no-reference")) is not None
     assert score.passing_recovery(*passing(ends, peaks)) is None
-
-
-@pytest.mark.parametrize(
-    ("found", "measured", "threshold"),
-    [
-        (score.retain_low(0.24, 0.2), 0.24, 0.5),
-        (score.retain_low(0.9, 0.2), 0.2, 0.5),
-        (score.no_normalisation(False, 0.02), 0.02, 0.5),
-        (score.passing_recovery(*passing()), 0.9, 0.5),
-    ],
-)
-def test_a_finding_holds_the_number_that_was_compared(found: Finding, measured: float, threshold: float) -> None:
-    assert (found.measured, found.threshold) == (measured, threshold)
 
 
 def test_a_broken_end_needs_no_fall_in_rs() -> None:

@@ -261,12 +261,6 @@ def test_a_release_that_lost_a_row_is_compared_with_the_row_in_its_place() -> No
         resolve("c", made, named(WORDS))
 
 
-@pytest.mark.parametrize("names", [None, WORDS, tuple("012345")])
-def test_names_show_that_no_row_is_missing(names: tuple[str, ...] | None) -> None:
-    with pytest.raises(InputError, match="the head has an output for each of the 6 classes"):
-        resolve(FORGET, release(class_names=names), named(WORDS), missing=True)
-
-
 def test_the_classes_of_a_reference_are_held_against_model_and_data() -> None:
     moved, lost = tuple("abcdfe"), knowing().without_row().head
     for model, data in ((WORDS, None), (None, WORDS), (WORDS, WORDS)):

@@ -169,10 +169,6 @@ def test_a_score_is_the_mean_over_seeds_with_the_sample_deviation_of_plain_numpy
     assert rule == "source-free" or len(set(epochs)) > 1  # each seed has an epoch of its own
 
 
-def test_one_seed_has_no_deviation() -> None:
-    assert scores([traced(SEEDS[0])])[0].rs_std is None
-
-
 def test_settings_are_kept_apart_and_in_order() -> None:
     measured = [
         traced(table, setting=setting, seed=seed)
@@ -208,17 +204,3 @@ def test_the_interval_of_rs_is_rs_at_the_ends_of_the_wilson_interval(hits: int) 
     assert row.rs_interval == pytest.approx((low, high), abs=1e-9)
     assert row.rs_interval is not None
     assert row.rs_interval[0] <= row.rs <= row.rs_interval[1]
-
-
-def test_more_samples_narrow_the_interval() -> None:
-    widths = []
-    for samples in (20, 2000):
-        trace = Trace(
-            hits=torch.tensor([[5, 5, 0], [5, 5, samples // 2]]),
-            counts=torch.tensor([5, 5, samples]),
-            forget_classes=(2,),
-        )
-        row = scores([Measured(run=scripted([[0], [0]]), test=trace, validation=None, report=trace)])[0]
-        assert row.rs_interval is not None
-        widths.append(row.rs_interval[1] - row.rs_interval[0])
-    assert widths[1] < widths[0] / 5

@@ -13,25 +13,13 @@ NUMBERS = tuple("0123456789")
 
 
 def test_data_in_another_order_of_classes_is_refused() -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="model and data number their classes differently"):
         check_order(("cat", "dog", "ox"), ("cat", "ox", "dog"))
-    assert str(caught.value) == (
-        "model and data number their classes differently\n"
-        "  expected: 'dog' to be class 1, as in the model\n"
-        "  got:      class 2\n"
-        "  do:       bring the data into the model's order of classes"
-    )
 
 
 def test_data_that_lack_a_class_are_refused_if_the_others_moved_up() -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="model and data number their classes differently"):
         check_order(DIGITS, WITHOUT_SEVEN)
-    assert str(caught.value) == (
-        "model and data number their classes differently\n"
-        "  expected: 'eight' to be class 8, as in the model\n"
-        "  got:      class 7; there is no 'seven' in the data\n"
-        "  do:       give the data every class of the model; for an image folder, an empty sub-folder will do"
-    )
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import torch
 
 from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
-from sfra.auditing.result import AuditReport
+from sfra.auditing.result import AuditReport, read_result
 from sfra.core.errors import InputError
 
 QUICK: dict[str, Any] = {**SMALL, "n": 400, "m": 40, "epochs": 12}
@@ -158,3 +158,14 @@ def test_json_that_cannot_be_parsed_is_refused(tmp_path: Path, text: str) -> Non
     (tmp_path / "audit.json").write_bytes(text.encode("latin-1"))
     with pytest.raises(InputError, match="cannot read"):
         against(tmp_path / "audit.json")
+
+
+def test_an_audit_of_schema_version_1_is_read_too(tmp_path: Path) -> None:
+    given = json.loads(compare(never_seen(), **QUICK).to_json())
+    older = given | {"schema": "sfra.audit/1", "trajectory": given.pop("traces")}
+    older["results"] = [
+        {name: value for name, value in score.items() if not name.endswith("interval")} for score in given["results"]
+    ]
+    (tmp_path / "audit.json").write_text(json.dumps({name: older[name] for name in older if name != "traces"}))
+    assert read_result(tmp_path / "audit.json").traces
+    assert against(tmp_path / "audit.json").delta_rs == against(compare(never_seen(), **QUICK)).delta_rs

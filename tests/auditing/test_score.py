@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 import torch
 
-from builders.audits import FORGET, SMALL, C, compare, hidden, knowing, never_seen, scored
+from builders.audits import FORGET, C, compare, hidden, knowing, never_seen, scored
 from sfra.attack.scale import SWEEP
 from sfra.auditing.result import AuditReport, BeforeAfter, DataFacts, Score
 from sfra.auditing.score import against, rs_interval
@@ -233,9 +233,3 @@ def test_facts_say_what_was_measured_on(plain: AuditReport) -> None:
     assert few.data is not None
     assert few.data.validation == "none: too few samples"
     assert {row.rule for row in few.results} == {"source-free", "worst-case"}
-
-
-def test_settings_are_recorded_with_n_and_m_filled_in() -> None:
-    asked = compare(hidden(), **QUICK).settings
-    assert (asked["n"], asked["m"], asked["epochs"]) == (400, 40, 12)
-    assert asked["threads"] == SMALL["threads"]
