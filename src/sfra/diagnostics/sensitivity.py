@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any
+
+import msgspec
 
 from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
@@ -122,8 +124,9 @@ def sensitivity_from_rows(
     0.3
     """
     wanted = {"scale": scale, "variant": variant, "rule": rule}
-    mine = [row for row in rows if all(row.get(name, value) == value for name, value in wanted.items())]
-    places = [(int(row["n"]), int(row["m"])) for row in mine]
+    mine = [dict(row) for row in rows if all(row.get(name, value) == value for name, value in wanted.items())]
+    points = sorted(msgspec.convert(mine, list[Point], strict=False), key=lambda point: (point.n, point.m))
+    places = [(point.n, point.m) for point in points]
     twice = sorted({place for place in places if places.count(place) > 1})
     if twice or not mine:
         raise InputError(
@@ -132,7 +135,6 @@ def sensitivity_from_rows(
             got=f"several rows for {twice}" if twice else "no such row",
             do="pass the rows of one model, one forget set and one kind of probes",
         )
-    points = sorted((_from_row(row) for row in mine), key=lambda point: (point.n, point.m))
     return Sensitivity(scale=scale, variant=variant, rule=rule, points=tuple(points))
 
 
@@ -143,19 +145,4 @@ def _point(
     measured = measure(runs, Split(report=data, validation=None, own_validation=False), forget)
     found = next(one for one in scores(measured) if one.rule == rule)
     settings = config.probe_settings(head.classes, len(forget))
-    return Point(
-        n=settings.n,
-        m=settings.m,
-        rs=found.rs,
-        rs_std=found.rs_std,
-        retain_before=found.retain_before,
-        retain_after=found.retain_after,
-        forget_before=found.forget_before,
-        forget_after=found.forget_after,
-    )
-
-
-def _from_row(row: Mapping[str, Any]) -> Point:
-    values = {field.name: row[field.name] for field in fields(Point)}
-    counts = {name: int(values.pop(name)) for name in ("n", "m")}
-    return Point(**counts, **{name: None if value is None else float(value) for name, value in values.items()})  # type: ignore[arg-type]
+    return msgspec.convert({**msgspec.structs.asdict(found), "n": settings.n, "m": settings.m}, Point)
