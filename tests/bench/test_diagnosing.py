@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -167,17 +166,6 @@ def test_a_map_has_real_samples_and_the_probes_of_the_first_seed(
         assert [real.count(k) for k in range(10)] == pytest.approx(counts.tolist(), abs=1.0)
 
 
-def test_tables_and_rows_are_written_in_every_format(store: Store, protocols: Any, tmp_path: Path) -> None:
-    report = make_report(protocols[0], store.root)
-    report.save(tmp_path)
-    for label in ("alignment", "alignment-native-worst-case", "margin", "margin-native-worst-case", "confidence"):
-        for ending in (".md", ".csv", ".tex"):
-            assert (tmp_path / "tables" / f"{label}{ending}").stat().st_size
-    kept = json.loads((tmp_path / "bench.json").read_text())["rows"]["diagnostics"]
-    assert kept == [dict(row) for row in report.rows.diagnostics]
-    assert (tmp_path / "rows" / "diagnostics.csv").read_text().count("\n") == 1 + len(kept)
-
-
 def test_what_protocols_share_counts_once(store: Store, rows: Rows, protocols: tuple[Protocol, Protocol]) -> None:
     main, varied = (collect(plan(protocol), store) for protocol in protocols)
     mains = [row for row in rows.audits if row["audit"] == "main"]
@@ -185,26 +173,6 @@ def test_what_protocols_share_counts_once(store: Store, rows: Rows, protocols: t
     ablations = [row for row in varied.audits if row["audit"] != "main"]
     assert len(rows.audits) == len(main.audits) + len(ablations)
     assert len(rows.originals) == 1
-
-
-def test_no_figure_is_left_out_for_protocols_drawn_together(
-    store: Store, protocols: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sfra.report import export as module
-    from sfra.report import export_bench
-
-    monkeypatch.setattr(module, "load_protocol", {one.name: one for one in protocols}.__getitem__)
-    monkeypatch.setattr(module, "render", lambda chart, format: str(chart.to_dict()["title"]).encode())
-    both = export_bench(["explained", "varied"], store.root, tmp_path / "both", "pdf")
-    assert both.left_out == {}
-    expected = {
-        *("accuracy", "violin", "heatmap-rs", "heatmap-delta-rs", "scatter", "sensitivity", "tradeoff"),
-        *(f"{name}-{method}" for name in ("alpha", "margin") for method in ("retrained", "delete")),
-        "map-delete",
-    }
-    assert {path.name for path in both.written} >= {f"digits-small-mlp-{name}.pdf" for name in expected}
-    alone = export_bench(["varied"], store.root, tmp_path / "alone", "pdf")
-    assert set(alone.left_out) == {f"digits-small-mlp-{name}" for name in ("alpha", "margin", "map")}
 
 
 def test_the_page_explains_and_is_the_same_every_time(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import shutil
 from pathlib import Path
 
 import pytest
@@ -15,7 +14,7 @@ from sfra.auditing.audit import audit
 from sfra.bench.engine.store import Store
 from sfra.bench.grid import protocol_status, retry_failed, run_protocol
 from sfra.bench.plan import plan
-from sfra.bench.protocol import Protocol, load_protocol
+from sfra.bench.protocol import Protocol
 from sfra.bench.report import make_report
 from sfra.bench.rows import accuracy, collect
 from sfra.bench.tasks.measurements import read_features
@@ -91,21 +90,6 @@ def test_features_are_those_of_the_model(store: Path) -> None:
     right = logits.argmax(1) == test.labels
     assert found["hits"] == [int(right[test.labels == k].sum()) for k in range(10)]
     assert found["samples"] == [int((test.labels == k).sum()) for k in range(10)]
-
-
-def test_features_carry_the_class_names_of_their_record_and_do_without(store: Path, tmp_path: Path) -> None:
-    opened = Store(store, read_only=True)
-    record = next(opened.records("features"))
-    folder = tmp_path / record.key
-    shutil.copytree(opened.folder(record.key), folder)
-    assert read_features(folder)[1].class_names == tuple("0123456789")
-    facts = json.loads((folder / "result.json").read_text())
-    for names, expected in ((["zero", *"123456789"], ("zero", *"123456789")), (None, None)):
-        facts["result"]["class_names"] = names
-        (folder / "result.json").write_text(json.dumps(facts))
-        assert read_features(folder)[1].class_names == expected
-    (folder / "result.json").unlink()
-    assert read_features(folder)[1].class_names is None
 
 
 def test_an_audit_of_the_grid_is_the_audit_of_its_model(store: Path) -> None:
@@ -217,9 +201,3 @@ def test_a_method_that_misbehaves_is_reported_and_the_rest_goes_on(
     assert reason in next(table for table in report.tables if table.label == "failures").records[0].values()
     assert len(retry_failed(mixed, store)) == 1
     assert not protocol_status(mixed, store).failed
-
-
-def test_a_protocol_of_a_file_runs_by_its_path(tmp_path: Path) -> None:
-    file = tmp_path / "own.toml"
-    file.write_text('name = "own"\nextends = "digits-tiny"\nforget = [[3]]\nmethods = ["retrained"]\n')
-    assert load_protocol(file).name == "own"

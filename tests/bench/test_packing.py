@@ -125,12 +125,6 @@ def test_an_archive_that_was_damaged_on_the_way_is_named(
     assert not list((full.root / "tmp").iterdir())
 
 
-def test_a_file_that_is_no_archive_is_named(full: Store, tmp_path: Path) -> None:
-    (tmp_path / "r.tar.gz").write_bytes(b"no archive")
-    with pytest.raises(InputError, match=r"r\.tar\.gz cannot be read"):
-        unpack(tmp_path / "r.tar.gz", full)
-
-
 def test_a_changed_byte_behind_the_last_file_is_noticed(full: Store, tmp_path: Path) -> None:
     file, other = tmp_path / "r.tar.gz", Store(tmp_path / "other")
     pack([SUM], full, file)

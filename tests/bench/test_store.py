@@ -110,11 +110,6 @@ def test_a_key_that_is_none_never_becomes_a_path(store: Store) -> None:
             use("../../../etc")
 
 
-def test_asking_for_the_result_of_an_unfinished_cell_says_what_to_do(store: Store) -> None:
-    with pytest.raises(InputError, match=r"not done(.|\n)*sum(.|\n)*run the benchmark"):
-        store.result(SUM)
-
-
 def _cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-5])
 
