@@ -15,6 +15,7 @@ import pytest
 from builders.bench import make_grid, make_trouble
 from builders.kills import descendants, toy_command, violations, wait_until_gone
 from sfra.bench.engine.cell import Cell, order
+from sfra.bench.engine.disk import StoreError
 from sfra.bench.engine.journal import read_journals
 from sfra.bench.engine.pool import LocalPool, PoolError, cores
 from sfra.bench.engine.ray_pool import RayPool
@@ -90,6 +91,15 @@ def test_tasks_that_cannot_be_imported_end_the_run_with_the_reason(started: RayP
     for executor in ("local", "ray"):
         with pytest.raises(PoolError, match=r"cannot be imported(.|\n)*no_such_module"):
             run(make_grid(2, 0.0), Store(tmp_path), executor=executor, workers=1, modules=["no_such_module"])
+
+
+def test_a_store_that_a_worker_cannot_use_ends_the_run(started: RayPool, tmp_path: Path) -> None:
+    store, (cell, _, _) = Store(tmp_path / "store"), make_grid(2, 0.0)
+    (store.root / "locks" / cell.key).symlink_to(tmp_path / "outside")
+    for executor in ("local", "ray"):
+        with pytest.raises(StoreError, match="leads elsewhere"):
+            run([cell], store, executor=executor, workers=1)
+    assert not (tmp_path / "outside").exists()
 
 
 def test_a_time_limit_kills_the_processes_that_a_task_has_started(tmp_path: Path) -> None:

@@ -187,7 +187,9 @@ class Protocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         unknown = [value for value in values or () if value not in known]
         if unknown:
             expected = ", ".join(dict.fromkeys(map(str, known)))
-            raise InputError(f"the protocol {self.name} has not what {what} names", expected=expected, got=unknown)
+            raise InputError(
+                f"{what} names what the protocol {self.name} does not have", expected=expected, got=unknown
+            )
 
 
 def load_protocol(source: str | Path) -> Protocol:

@@ -99,6 +99,8 @@ class RayPool(Pool):
         flight = self._flying.pop(order.tag)
         try:
             return Outcome(**future.result())
+        except self._ray.exceptions.RayTaskError as problem:  # not the cell's fault, or it would be an outcome
+            raise problem.cause from None
         except self._ray.exceptions.RayError as problem:
             if flight.overran:
                 return Outcome(what="time-limit", message=f"{order.time_limit or 0:g} s")
