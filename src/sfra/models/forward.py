@@ -44,7 +44,9 @@ def logits(model: nn.Module, images: Images) -> Logits:
 @contextmanager
 def computing(device: torch.device, precision: Precision = "auto") -> Iterator[None]:
     """Compute logits in a precision inside the block; on CUDA, convolutions by algorithms that repeat exactly."""
-    chosen = _DTYPE.set(_dtype(device, precision))
+    if precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False):
+        precision = "bfloat16"
+    chosen = _DTYPE.set(torch.bfloat16 if precision == "bfloat16" else None)
     cudnn = torch.backends.cudnn
     before = cudnn.deterministic, cudnn.benchmark
     cudnn.deterministic, cudnn.benchmark = True, False
@@ -77,10 +79,3 @@ def device_of(model: nn.Module) -> torch.device:
     if first is None:
         raise InputError("the model has no parameters", expected="a classifier that can be trained")
     return first.device
-
-
-def _dtype(device: torch.device, precision: Precision) -> torch.dtype | None:
-    if precision == "auto":
-        fit = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
-        return torch.bfloat16 if fit else None
-    return torch.bfloat16 if precision == "bfloat16" else None

@@ -60,7 +60,9 @@ class Preprocess:
                 got=f"{images.dtype} of shape {list(images.shape)}",
             )
         x = images.float() / 255 if images.dtype == torch.uint8 else images.float()
-        x = self._crop(self._resize(x))
+        x = self._resize(x)
+        top, left = ((x.shape[2] - self.size[0]) // 2, (x.shape[3] - self.size[1]) // 2)
+        x = x[:, :, top : top + self.size[0], left : left + self.size[1]]
         mean, std = (torch.tensor(v, device=x.device).reshape(1, -1, 1, 1) for v in (self.mean, self.std))
         if x.shape[1] not in (1, mean.shape[1]) and mean.shape[1] != 1:
             raise InputError(
@@ -78,10 +80,6 @@ class Preprocess:
         if tuple(x.shape[2:]) == target:
             return x
         return interpolate(x, size=target, mode="bilinear", antialias=True)
-
-    def _crop(self, x: Tensor) -> Tensor:
-        top, left = ((x.shape[2] - self.size[0]) // 2, (x.shape[3] - self.size[1]) // 2)
-        return x[:, :, top : top + self.size[0], left : left + self.size[1]]
 
 
 def preprocess_from(config: Mapping[str, Any]) -> Preprocess | None:

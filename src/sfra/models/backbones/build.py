@@ -83,8 +83,15 @@ def _start_from(
             got=", ".join(map(str, sorted(outputs))),
             do="leave keep_head out to get a new head",
         )
+    if config is not None and config.num_labels != classes:  # built as the checkpoint's own configuration says
+        config = copy.deepcopy(config)
+        config.num_labels = classes
     with seeded(seed):
-        model = known.construct(classes) if config is None else _from_config(config, classes)
+        model: nn.Module = (
+            known.construct(classes)
+            if config is None
+            else require_transformers().AutoModelForImageClassification.from_config(config)
+        )
     own, taken = model.state_dict(), {name: w for name, w in weights.items() if keep_head or name not in head}
     check_fit({**own, **taken}, known.skeleton(classes), f"{directory.name} is not a {known.name}")
     model.load_state_dict({**own, **taken}, strict=True)
@@ -104,15 +111,6 @@ def _read(known: Backbone, directory: Path, *, spare: Collection[str]) -> tuple[
     weights = dict(model.state_dict())
     refuse_not_finite(weights, directory.name)
     return weights, model.config
-
-
-def _from_config(config: Any, classes: int) -> nn.Module:
-    """Build the network as the checkpoint's own configuration says, with another number of outputs."""
-    config = copy.deepcopy(config)
-    if config.num_labels != classes:
-        config.num_labels = classes
-    model: nn.Module = require_transformers().AutoModelForImageClassification.from_config(config)
-    return model
 
 
 def _refuse(known: Backbone, directory: Path, differ: list[str]) -> None:
