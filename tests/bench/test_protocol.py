@@ -245,3 +245,12 @@ def test_everything_that_decides_a_result_is_in_its_key() -> None:
     for change in ({"seeds": (1,)}, {"audit": {"n": 2000, "m": 50, "epochs": 11}}, {"feature_type": "float16"}):
         assert not keys(**change) & keys()
     assert not keys(recipe="digits-small-cnn", backbone="small-cnn") & keys()
+
+
+def test_a_setting_that_a_method_got_later_leaves_earlier_keys_as_they_were() -> None:
+    def settings(name: str) -> dict[str, object]:
+        goals = plan(load_protocol(name), {"what": "pra", "method": "salun", "forget": "0"})
+        return dict(goals[0].cell.needs["test"].needs["model"].settings["settings"])
+
+    assert "retain" not in settings("cifar10-resnet18")
+    assert settings("cifar10-resnet18-224")["retain"] is False

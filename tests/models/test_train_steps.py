@@ -64,6 +64,21 @@ def test_replayed_steps_are_the_plain_ones_on_the_same_weights() -> None:
     assert captured.note == ""
 
 
+def test_batches_of_other_shapes_step_through_the_network_that_is_not_compiled() -> None:
+    plain, student = net(norm=True), net(norm=True)
+    expected = run(Stepper(plain, sgd(plain, 1.0), 0.0))
+    seen: list[int] = []
+
+    class Compiled(nn.Module):
+        def forward(self, images: Tensor) -> Tensor:
+            seen.append(len(images))
+            answer: Tensor = student(images)
+            return answer
+
+    assert run(CapturedStepper(Compiled(), sgd(student, 1.0), 0.0, Again(), plain=student)) == expected
+    assert set(seen) == {8}
+
+
 def test_a_capture_that_fails_leaves_plain_steps_and_a_note() -> None:
     plain, other = net(norm=True), net(norm=True)
     expected = run(Stepper(plain, sgd(plain, 1.0), 0.0))

@@ -140,6 +140,10 @@ def test_every_method_has_its_row_in_the_document_with_what_it_reads() -> None:
     assert {name: words[reads] for name, reads in rows.items()} == {n: unlearn.describe(n).needs for n in OWN}
 
 
+def test_salun_reads_no_retain_data_where_it_is_told_not_to() -> None:
+    unlearn.SalUn(epochs=1, batch_size=8, retain=False)(net(), guarded(0, 2, 4), (1, 3))
+
+
 @one_or_two
 @every_method
 def test_logits_inside_an_output_object_give_the_same_model(name: str, forget: tuple[int, ...]) -> None:

@@ -245,6 +245,23 @@ def test_salun_steps_with_weight_decay_inside_the_mask_only(fixed_labels: list[i
     assert_weights(result, {name: torch.where(masks[name], step[name], start[name].detach()) for name in step})
 
 
+def test_salun_without_retain_data_steps_on_forget_data_under_labels_drawn_once_from_all_classes() -> None:
+    model, data = net(), samples()
+    masks, start = salient(model, data, 0.4), dict(model.named_parameters())
+    generator = torch.Generator().manual_seed(0)
+    torch.randperm(12, generator=generator)  # the order in which the mask is computed
+    labels = torch.randint(5, (12,), generator=generator)
+    assert set(labels.tolist()) & {1, 3}
+    x, _ = only(data, 1, 3)
+    walker: nn.Module = copy.deepcopy(model)
+    for _ in range(2):
+        step = descend(walker, ce(walker(x), labels), RATE)
+        held = {name: torch.where(masks[name], step[name], start[name].detach()) for name in step}
+        walker = loaded(copy.deepcopy(walker), held)
+    result = once("salun", model, data, (1, 3), share=0.4, weight_decay=0.0, retain=False, epochs=2)
+    assert_weights(result, held)
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_salun_never_moves_a_masked_out_weight_nor_its_momentum(
     optimizer: str, monkeypatch: pytest.MonkeyPatch

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cache, cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +17,7 @@ from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
     from sfra.models.recipes import Recipe
+    from sfra.unlearn import UnlearningMethod
 
 UNBOUND = ("device", "threads")
 """Settings of an audit that do not change its result."""
@@ -184,7 +185,7 @@ class _Plan:
                 "data": self.protocol.dataset,
                 "augment": self.recipe.augment,
                 "method": method,
-                "settings": asdict(unlearn.make_method(method, self.recipe.methods.get(method, {}))),
+                "settings": _settings(unlearn.make_method(method, self.recipe.methods.get(method, {}))),
                 "seed": self.seed,
             }
         return Cell(
@@ -223,6 +224,12 @@ class _Plan:
 
     def _name(self, name: str) -> str:
         return f"{name} ({self.protocol.dataset}, {self.protocol.backbone}, seed {self.seed})"
+
+
+def _settings(method: UnlearningMethod) -> dict[str, Any]:
+    """List a method's settings; one that was added later is left out at its default, so that earlier keys stay."""
+    later = {one.name: one.default for one in fields(method) if one.metadata.get("later")}
+    return {name: value for name, value in asdict(method).items() if name not in later or value != later[name]}
 
 
 def _name_of(forget: Sequence[int]) -> str:

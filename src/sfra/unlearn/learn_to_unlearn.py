@@ -75,7 +75,7 @@ class LearnToUnlearn(StepMethod):
                 step_size=self.step_size,
                 iterations=self.iterations,
             )
-            pairs.append(torch.stack([images, imitations], 1).cpu())
+            pairs.append(torch.stack([images, imitations], 1))
         return TensorData(torch.cat(pairs), torch.arange(len(task.forget))), targets
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor, nn
@@ -23,6 +23,8 @@ class SalUn(StepMethod):
     Salient are the ``share`` of all weights with the largest ``|∇ CE(F)|`` at θ0, ranked over the whole
     model. After each step the others, and the optimiser's memory of them, are put back: neither weight
     decay nor momentum moves them. The labels of F are drawn anew each epoch; F and R are shuffled together.
+
+    Without ``retain`` it reads F alone, under labels drawn once from all classes, the forgotten ones among them.
     """
 
     epochs: int = 10
@@ -31,18 +33,25 @@ class SalUn(StepMethod):
     weight_decay: float = 5e-4
     share: float = 0.5
     """Share of the weights that may move, in (0, 1]."""
+    retain: bool = field(default=True, metadata={"later": True})
+    """Whether to train on R too, as published; some public code does not."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        if not self.retain:
+            object.__setattr__(self, "needs", ("forget",))
         self._require(0 < self.share <= 1, "share", "above 0, at most 1")
 
     def plan(self, task: Task) -> Callable[[int], Iterator[Loss]]:
-        """Find the salient weights, then pass over F and R."""
+        """Find the salient weights, then pass over F and R, or over F alone."""
         masks = saliency_masks(task, self.share)
+        fixed = None if self.retain else task.forget.relabelled(task.random_labels(len(task.forget)))
 
         def epoch_losses(epoch: int) -> Iterator[Loss]:
-            relabelled = task.forget.relabelled(task.random_retain_labels(len(task.forget)))
-            for images, labels in task.batches(relabelled.joined(task.retain)):
+            mixed = fixed
+            if mixed is None:
+                mixed = task.forget.relabelled(task.random_retain_labels(len(task.forget))).joined(task.retain)
+            for images, labels in task.batches(mixed):
                 yield cross_entropy(logits(task.student, images), labels)
                 _put_back(task, masks)
 

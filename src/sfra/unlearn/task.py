@@ -118,6 +118,11 @@ class Task:
         draws = torch.randint(len(self.retain_classes), (count,), generator=self.generator)
         return torch.tensor(self.retain_classes)[draws]
 
+    def random_labels(self, count: int) -> Labels:
+        """Draw from all classes uniformly."""
+        classes = len(self.retain_classes) + len(self.forget_classes)
+        return torch.randint(classes, (count,), generator=self.generator)
+
     @cached_property
     def _forgotten(self) -> Labels:
         """The forget classes, sent to the device once: each transfer waits for all work there."""

@@ -74,22 +74,29 @@ class Stepper:
         set_rate(self.optimizer, rate)
         return self._descend(images, labels)
 
-    def _descend(self, images: Images, labels: Labels) -> Loss:
-        answer = logits(self.network, images)
+    def _descend(self, images: Images, labels: Labels, network: nn.Module | None = None) -> Loss:
+        answer = logits(network or self.network, images)
         return step(self.optimizer, cross_entropy(answer, labels, label_smoothing=self.smoothing))
 
 
 class CapturedStepper(Stepper):
     """Replays a captured step for batches of the first batch's shape; other batches step plainly.
 
-    The first steps are plain ones too. If the capture fails, all are, and ``note`` says why.
+    The first steps are plain ones too. If the capture fails, all are, and ``note`` says why. Batches of other shapes
+    go through ``plain``, the same weights not compiled: a compiled network would be compiled again for each shape.
     """
 
     def __init__(
-        self, network: nn.Module, optimizer: torch.optim.Optimizer, smoothing: float, capture: Capture
+        self,
+        network: nn.Module,
+        optimizer: torch.optim.Optimizer,
+        smoothing: float,
+        capture: Capture,
+        plain: nn.Module | None = None,
     ) -> None:
         super().__init__(network, optimizer, smoothing)
         self.capture: Capture | None = capture
+        self.plain = plain or network
         self.warmed = 0
         self.shape: torch.Size | None = None
         self.replay: Callable[[], None] | None = None
@@ -98,7 +105,9 @@ class CapturedStepper(Stepper):
         """Take one step; see :class:`Stepper`."""
         set_rate(self.optimizer, rate)
         self.shape = self.shape or images.shape
-        if self.capture is None or images.shape != self.shape:
+        if images.shape != self.shape:
+            return self._descend(images, labels, self.plain)
+        if self.capture is None:
             return self._descend(images, labels)
         if self.warmed < WARM_UPS:
             self.warmed += 1

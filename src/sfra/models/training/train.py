@@ -241,7 +241,7 @@ def make_stepper(student: nn.Module, training: Training, device: torch.device) -
         fused=cuda or None,
     )
     if cuda:
-        return CapturedStepper(network, optimizer, training.label_smoothing, CudaCapture(device))
+        return CapturedStepper(network, optimizer, training.label_smoothing, CudaCapture(device), plain=student)
     return Stepper(network, optimizer, training.label_smoothing)
 
 
