@@ -10,7 +10,6 @@ import pytest
 import torch
 from msgspec.structs import replace
 
-from builders.pages import Parsed
 from sfra.attack.grid import Run, relearn_release, settings_of
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
@@ -18,7 +17,6 @@ from sfra.bench.engine.store import Store
 from sfra.bench.grid import run_protocol
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import Ablation, Diagnosed, Protocol
-from sfra.bench.report import make_report
 from sfra.bench.rows import Rows, collect, join
 from sfra.bench.tasks.measurements import read_features
 from sfra.core.head import Head
@@ -173,31 +171,3 @@ def test_what_protocols_share_counts_once(store: Store, rows: Rows, protocols: t
     ablations = [row for row in varied.audits if row["audit"] != "main"]
     assert len(rows.audits) == len(main.audits) + len(ablations)
     assert len(rows.originals) == 1
-
-
-def test_the_page_explains_and_is_the_same_every_time(
-    store: Store, protocols: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from sfra.report import page_bench
-
-    known = {one.name: one for one in protocols}
-    monkeypatch.setattr(page_bench, "make_report", lambda name, folder: make_report(known[str(name)], folder))
-    pages = [page_bench.bench_page(["explained", "varied"], store.root, date="2026-01-02") for _ in range(2)]
-    assert pages[0] == pages[1]
-    parsed = Parsed(pages[0])
-    assert "#diagnostics" in [a["href"] for a in parsed.all("a")]
-    for words in (
-        "Alignment (Digits",
-        "Margin (Digits",
-        "Confidence (Digits",
-        "Figures: DELETE",
-        "Figures: M and N",
-    ):
-        assert words in parsed.text
-    start = pages[0].index('id="page-data">') + len('id="page-data">')
-    figures = json.loads(pages[0][start : pages[0].index("</script>", start)])["figures"]
-    shown = {a["data-figure"] for a in parsed.all("div") if a.get("data-kind") == "figure"}
-    assert shown == set(figures)
-    assert {"why-0-alpha-delete", "why-0-margin-delete", "why-0-map-delete", "why-0-sensitivity"} <= shown
-    plain = Parsed(page_bench.bench_page(["varied"], store.root, date="2026-01-02")).text
-    assert "Alignment (" not in plain

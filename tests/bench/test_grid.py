@@ -99,7 +99,7 @@ def test_an_audit_of_the_grid_is_the_audit_of_its_model(store: Path) -> None:
     model = opened.folder(goal.cell.needs["test"].needs["model"]) / "model"
     reference = opened.folder(goal.cell.needs["reference"].needs["test"].needs["model"]) / "model"
     direct = audit(str(model), 3, data="digits", reference=str(reference), cache=False, n=400, m=20, epochs=5)
-    assert stored["class_names"] == direct.class_names == tuple("0123456789")
+    assert tuple(stored["class_names"]) == direct.class_names == tuple("0123456789")
     assert stored["verdict"] == direct.verdict
     assert stored["rs"] == pytest.approx(direct.rs, abs=0.05)  # features are encoded in other batches there
     assert stored["delta_rs"] == pytest.approx(direct.delta_rs, abs=0.05)

@@ -53,17 +53,16 @@ def torment(
     seed: int,
     linger: float = 0.3,
     patience: float = 10.0,
-    undisturbed: Command | None = None,
     table: Callable[[Path], object] = lambda store: None,
 ) -> Torment:
     """Kill runs until there were enough kills, round by round, each round on an empty store and run to its end.
 
     Every other kill hits the first process only, the others hit all its descendants too. A quarter comes at any time
-    after the start, the others while cells are being computed. The results must be those of an undisturbed run, of the
-    same command or of another one, and so must be the table that is made of a store.
+    after the start, the others while cells are being computed. The results must be those of an undisturbed run, and so
+    must be the table that is made of a store.
     """
     chance, told = random.Random(seed), Torment()  # noqa: S311 - moments, not secrets
-    expected = _undisturbed(undisturbed or command, folder / "undisturbed", told)
+    expected = _undisturbed(command, folder / "undisturbed", told)
     wanted = table(folder / "undisturbed")
     while told.kills < kills and not told.problems:
         store = folder / f"round-{told.rounds}"
