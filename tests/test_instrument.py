@@ -15,7 +15,7 @@ from sfra.attack.probes import assign
 from sfra.attack.probes.region import win_region
 from sfra.bench.tables import names
 from sfra.core.metrics import relearning_curve
-from sfra.report.vega import rounded
+from sfra.report.page.charts import rounded
 
 Row = Float[Tensor, " n"]
 

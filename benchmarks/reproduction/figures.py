@@ -11,12 +11,15 @@ from reproduction.rows import BASE, METHOD_LIST, PUBLISHED, VERDICT, Group, Read
 from reproduction.tables import of_methods
 from sfra.attack.scale import KAPPA
 from sfra.bench.tables.names import backbone_name, dataset_name
-from sfra.report.diagnoses import with_main
-from sfra.report.figures_comparison import Sides, comparison_figure
-from sfra.report.figures_heatmap import heatmap_figure
-from sfra.report.figures_scales import sweep_figure
-from sfra.report.figures_sensitivity import sensitivity_figure
-from sfra.report.style import Chart
+from sfra.report.figures import (
+    Chart,
+    Sides,
+    comparison_figure,
+    heatmap_figure,
+    sensitivity_figure,
+    sweep_figure,
+    with_main,
+)
 
 
 def group_figures(group: Group, paper: Side) -> dict[str, Chart]:

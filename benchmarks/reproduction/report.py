@@ -18,8 +18,7 @@ from sfra.bench.report import make_report as bench_report
 from sfra.bench.tables import Table, to_markdown, write_tables
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
-from sfra.report.export import export_bench, save
-from sfra.report.page_bench import bench_page
+from sfra.report import bench_page, export_bench, read_bench, save
 
 DOCS = ROOT / "docs"
 PAGES = {"reproduction.md": BASE, "reproduction-cifar100.md": "cifar100-resnet18"}
@@ -135,9 +134,8 @@ def _report_store(group: Group, store: Store, out: Path) -> None:
     same = [name for name in protocols if name.removeprefix(group.name) in SAME_MODELS]
     for names in (same, *([name] for name in protocols if name not in same)):
         for scale, rule in (VERDICT, PUBLISHED):
-            drawn = export_bench(
-                names, store.root, out / "figures" / names[0] / f"{scale}-{rule}", scale=scale, rule=rule
-            )
+            found = read_bench(names, store.root, scale=scale, rule=rule)
+            drawn = export_bench(found, out / "figures" / names[0] / f"{scale}-{rule}")
             print(f"{names[0]}: {len(drawn.written)} figures at {scale} scale, rule {rule}", flush=True)
-        page = bench_page(names, store.root, date=datetime.now(UTC).date().isoformat())
+        page = bench_page(read_bench(names, store.root), date=datetime.now(UTC).date().isoformat())
         write_atomically(out / f"{names[0]}.html", page.encode())

@@ -18,8 +18,7 @@ from sfra.bench.report import make_report
 from sfra.bench.rows import Rows
 from sfra.bench.tasks.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.core.errors import InputError
-from sfra.report.diagnoses import read_diagnoses, read_maps
-from sfra.report.export import read_trajectories
+from sfra.report.sources import read_diagnoses, read_maps
 
 PROTOCOL = Protocol(
     name="told",
@@ -124,7 +123,6 @@ def fill(
 
 def read(store: Store) -> Rows:
     rows = make_report(PROTOCOL, store.root).rows
-    read_trajectories(rows, store)
     read_diagnoses(rows, store)
     read_maps(rows, store)
     return rows
@@ -150,7 +148,6 @@ def test_what_is_whole_is_read(tmp_path: Path) -> None:
     assert (len(rows.originals), len(rows.audits), len(rows.pra), len(rows.probes)) == (1, 1, 1, 1)
     assert (len(rows.diagnostics), len(rows.maps), rows.missing) == (1, 1, 0)
     assert rows.audits[0]["retain_original"] == 0.9
-    assert [point["rs"] for point in read_trajectories(rows, store)] == [0.0, 0.6]
     assert len(read_diagnoses(rows, store)) == 1
     assert read_maps(rows, store)[0]["points"][0]["name"] == "c"
 

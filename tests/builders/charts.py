@@ -10,7 +10,7 @@ import numpy as np
 
 from builders.rows import audit_row
 from sfra.bench.rows import AuditRow
-from sfra.report import MARKS
+from sfra.report.figures import MARKS
 
 METHODS = ("retrained", "finetune", "delete", "masked")
 
@@ -98,12 +98,12 @@ def _rise(place: float) -> float:
     return 1 / (1 + math.exp(-1.5 * place))
 
 
-def trajectories(names: Sequence[str] = ALL) -> list[dict[str, Any]]:
+def traces(names: Sequence[str] = ALL) -> list[dict[str, Any]]:
     """Two runs of each method whose curves end close together."""
     return [
-        {"method": name, "forget": str(run), "seed": 0, "epoch": e, "retain_change": -0.01 * e, "efficient": True}
-        | {"rs": (0.80 + 0.015 * i - 0.02 * run) * (1 - 0.5**e)}
+        {"dataset": "cifar10", "backbone": "resnet18-small", "method": name, "forget": str(run)}
+        | {"retain": [0.9 - 0.01 * e for e in range(10)]}
+        | {"rs": [(0.80 + 0.015 * i - 0.02 * run) * (1 - 0.5**e) for e in range(10)]}
         for i, name in enumerate(names)
         for run in range(2)
-        for e in range(10)
     ]

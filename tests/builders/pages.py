@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import copy
+import json
+import zlib
 from collections.abc import Mapping
 from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
 from builders.audits import SMALL, compare, hidden, never_seen
+from sfra.auditing.result import AuditResult, parse_result
 from sfra.bench.protocol import Protocol
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import OF_AUDIT, OF_READING, AuditRow, FailureRow, Rows
+from sfra.report import Bench
 
 DATE = "2026-01-02"
 HOSTILE = '</script><img src=x onerror="alert(1)"><!--'
@@ -26,6 +31,19 @@ def _true_audit() -> dict[str, Any]:
 def true_audit(**changes: Any) -> dict[str, Any]:
     """The audit of a model that hides a class, with some fields changed."""
     return copy.deepcopy(_true_audit()) | changes
+
+
+def true_result(**changes: Any) -> AuditResult:
+    """The same audit, as it is read from its file."""
+    return parse_result(true_audit(**changes), "the toy audit")
+
+
+def page_data(page: str) -> dict[str, Any]:
+    """What the script of a page draws from."""
+    start = page.index('id="page-data">') + len('id="page-data">')
+    packed = base64.b64decode(page[start : page.index("</script>", start)])
+    found: dict[str, Any] = json.loads(zlib.decompress(packed))
+    return found
 
 
 class Parsed(HTMLParser):
@@ -93,17 +111,23 @@ def rows_of(audit: Mapping[str, Any], method: str, label: int, cell: str) -> lis
     return [AuditRow(**identity, **{name: row[name] for name in OF_READING}, **extra) for row in audit["results"]]
 
 
-def made_up(methods: list[str], classes: int, audit: Mapping[str, Any]) -> tuple[BenchReport, dict[str, Any]]:
+def made_up(methods: list[str], classes: int, audit: Mapping[str, Any] | None = None, **more: Any) -> Bench:
     """A benchmark in which every method and class has the same audit but for its scores."""
     rows, audits = [], {}
     for i, method in enumerate(methods):
         for label in range(classes):
             cell = f"{i:06x}{label:06x}".ljust(64, "0")
-            one = copy.deepcopy(dict(audit))
+            one = copy.deepcopy(dict(audit or true_audit()))
             shift = (i + 1) * (label + 1) / (len(methods) + 1) / (classes + 1)
             for row in one["results"]:
                 row["rs"], row["delta_rs"] = shift, shift - 0.2
-            audits[cell] = one
+            audits[cell] = parse_result(one, "the toy audit")
             rows += rows_of(one, method, label, cell)
     failure = FailureRow(label=HOSTILE, kind="error", message=HOSTILE, attempts=2)
-    return BenchReport(protocol=protocol(), rows=Rows(audits=rows, failures=[failure], missing=1), tables=()), audits
+    return bench_of(Rows(audits=rows, failures=[failure], missing=1), audits, **more)
+
+
+def bench_of(rows: Rows, audits: Mapping[str, AuditResult], **more: Any) -> Bench:
+    """What a page of some rows is made of."""
+    report = BenchReport(protocol=protocol(), rows=rows, tables=more.pop("tables", ()))
+    return Bench(reports=[report], rows=rows, audits=audits, **more)

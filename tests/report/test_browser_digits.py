@@ -32,7 +32,7 @@ def page(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Browser:
 def check_board(page: Browser, expected: dict[tuple[str, str], list[float]]) -> list[list[float]]:
     """Compare the leaderboard with what the audits say; return the exact numbers in the order that is shown."""
     wanted = {method: numbers for (method, _), numbers in expected.items()}
-    shown = page.table("#board tbody tr")
+    shown = page.table("#board tbody tr:not([hidden])")
     assert sorted(cells[0] for cells in shown) == sorted(wanted)
     for name, *cells in shown:
         assert [value(text) for text in cells] == pytest.approx(wanted[name], abs=ROUNDED), name
@@ -42,7 +42,6 @@ def check_board(page: Browser, expected: dict[tuple[str, str], list[float]]) -> 
 def test_the_leaderboard_is_that_of_the_audits_and_sorts(page: Browser, rows: list[Row]) -> None:
     opened = [numbers[2] for numbers in check_board(page, expected_board(rows))]
     assert opened == sorted(opened, reverse=True)
-    assert page.text("#board-count") == "12 methods, 48 audits"
     page.run("arguments[0].click()", page.all("#board th button")[1])
     by_rs = [numbers[0] for numbers in check_board(page, expected_board(rows))]
     assert by_rs == sorted(by_rs, reverse=True) != opened
@@ -65,10 +64,6 @@ def test_every_cell_of_the_map_leads_to_its_audit_and_one_opens(page: Browser, r
     page.settle()
     assert [one.get_attribute("id") for one in page.all("details.audit[open]")] == [f"audit-{cell[:12]}"]
     assert "The forgotten class comes back, and clearly more" in page.text(f"#audit-{cell[:12]} .statement")
-    before, slider = page.text(f"#audit-{cell[:12]}-found"), page.find(f"#audit-{cell[:12]}-budget")
-    page.run("arguments[0].value = 0; arguments[0].dispatchEvent(new Event('input'))", slider)
-    assert before.startswith("ε = 2.0 points: RS@ε ")
-    assert page.text(f"#audit-{cell[:12]}-found").startswith("ε = 0.0 points: RS@ε ")
 
 
 def test_the_console_stays_silent(page: Browser) -> None:

@@ -8,10 +8,13 @@ from typing import Any
 import pytest
 
 from builders.charts import many_audits
+from builders.pages import bench_of, true_result
+from sfra.bench.engine.store import Store
 from sfra.bench.rows import Rows
 from sfra.core.errors import InputError
-from sfra.report import BENCHMARK, export_all, render, save, scatter_figure, violin_figure
-from sfra.report.export import ordered
+from sfra.report import export_bench, read_bench, render, save
+from sfra.report.export import file_name, ordered
+from sfra.report.figures import scatter_figure, violin_figure
 
 AUDITS = many_audits()
 
@@ -64,19 +67,26 @@ def test_everything_is_exported_for_each_data_set_and_the_rest_is_named(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("sfra.report.export.render", lambda chart, format: str(chart.to_dict()["title"]).encode())
-    other = [replace(row, dataset="digits", backbone="small-cnn", delta_rs=None) for row in AUDITS if row["seed"] == 0]
-    made = export_all(Rows(audits=[*AUDITS, *other]), tmp_path, "svg")
+    other = [replace(row, dataset="digits", backbone="small-cnn", delta_rs=None) for row in AUDITS]
+    audits = {row.cell: true_result() for row in AUDITS}
+    made = export_bench(bench_of(Rows(audits=[*AUDITS, *other]), audits), tmp_path, "svg")
     names = {path.name for path in made.written}
     assert names == {path.name for path in tmp_path.iterdir()}
-    assert names == {f"cifar10-resnet18-small-{name}.svg" for name in BENCHMARK if name != "sensitivity"} | {
-        f"digits-small-cnn-{name}.svg" for name in ("accuracy", "violin", "heatmap-rs")
+    whole = ("accuracy", "violin", "heatmap-rs", "heatmap-delta-rs", "scatter", "tradeoff")
+    assert names == {f"cifar10-resnet18-small-{name}.svg" for name in whole} | {
+        f"digits-small-cnn-{name}.svg" for name in ("accuracy", "violin", "heatmap-rs", "tradeoff")
     }
     assert "no audit has a ΔRS" in made.left_out["digits-small-cnn-scatter"]
 
 
 def test_an_empty_store_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no audit is done\n.*12 missing"):
-        export_all(Rows(missing=12), tmp_path)
+    Store(tmp_path / "store")
+    with pytest.raises(InputError, match=r"no audit of this benchmark is done\n(.*\n)*.*sfra bench run digits-tiny"):
+        read_bench(["digits-tiny"], tmp_path / "store")
+
+
+def test_a_file_name_holds_nothing_that_a_path_could_mean() -> None:
+    assert file_name("alpha-my.module:Own/..\\x y.svg") == "alpha-my.module-Own-..-x-y.svg"
 
 
 def titled(text: str) -> Any:

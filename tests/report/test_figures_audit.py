@@ -1,127 +1,152 @@
 from __future__ import annotations
 
-import copy
-from typing import Any
-
+import msgspec
 import numpy as np
 import pytest
+import torch
 
 from builders.audits import FORGET, SMALL, C, compare, hidden, never_seen
 from builders.charts import rows_of
+from sfra.auditing.result import AuditResult, Confusion
 from sfra.core.errors import InputError
-from sfra.report import (
-    Style,
+from sfra.core.metrics import rs_at_budget
+from sfra.report import Style, draw_all, plan_audit
+from sfra.report.figures import (
     audit_acceptance_figure,
     audit_accuracy_figure,
+    audit_budget_figure,
     audit_confusion_figure,
     audit_sweep_figure,
     audit_trajectory_figure,
 )
-from sfra.report.figures import AUDIT, audit_figures
-
-Report = dict[str, Any]
 
 
 @pytest.fixture(scope="module")
-def report() -> Report:
+def audit() -> AuditResult:
     settings = SMALL | {"epochs": 12, "seeds": 2, "scale": "sweep"}
-    return compare(hidden(samples=20), never_seen(samples=20), **settings).to_dict()
+    return compare(hidden(samples=20), never_seen(samples=20), **settings)
 
 
-def test_accuracies_are_those_of_the_verdict_for_model_and_reference(report: Report) -> None:
+def test_accuracies_are_those_of_the_verdict_for_model_and_reference(audit: AuditResult) -> None:
     shown = {
-        (r["subject"], r["classes"], r["head"]): r["accuracy"] for r in rows_of(audit_accuracy_figure(report), "head")
+        (r["subject"], r["classes"], r["head"]): r["accuracy"] for r in rows_of(audit_accuracy_figure(audit), "head")
     }
-    assert shown["model", "forget", "released"] == report["forget"]["before"]
-    assert shown["model", "forget", "relearned"] == report["forget"]["after"]
-    assert shown["model", "retain", "released"] == report["retain"]["before"]
-    assert shown["model", "retain", "relearned"] == report["retain"]["after"]
-    assert shown["reference", "forget", "relearned"] == report["results"][0]["reference_forget_after"]
+    assert shown["model", "forget", "released"] == audit.forget.before
+    assert shown["model", "forget", "relearned"] == audit.forget.after
+    assert shown["model", "retain", "released"] == audit.retain.before
+    assert shown["model", "retain", "relearned"] == audit.retain.after
+    assert shown["reference", "forget", "relearned"] == audit.results[0].reference_forget_after
     assert len(shown) == 8
 
 
-def test_trajectory_shows_every_seed_of_the_verdicts_scale_and_the_epoch_of_each_rule(report: Report) -> None:
-    chart = audit_trajectory_figure(report)
-    runs = [r for r in report["trajectory"] if (r["scale"], r["variant"]) == (report["scale"], report["variant"])]
-    assert {run["seed"] for run in runs} == {0, 1}
-    for run in runs:
-        name = "RS" if run["subject"] == "model" else "RS of the reference"
-        mine = [r for r in rows_of(chart, "curve", "epoch") if (r["curve"], r["seed"]) == (name, run["seed"])]
-        assert [row["value"] for row in sorted(mine, key=lambda row: row["epoch"])] == run["rs"]
-    chosen = {rule: row for row in rows_of(chart, "rule") for rule in row["rule"].split(" = ")}
-    readings = [r for r in report["results"] if (r["scale"], r["variant"]) == (report["scale"], report["variant"])]
-    assert {rule: (row["epoch"], row["rs"]) for rule, row in chosen.items()} == {
-        r["rule"]: (r["epochs"][0], r["rs_seeds"][0]) for r in readings
-    }
+def test_trajectory_shows_every_seed_and_reading_and_the_epoch_of_each_rule(audit: AuditResult) -> None:
+    figure = audit_trajectory_figure(audit)
+    places = {(r.scale, r.variant) for r in audit.results if r.scale in ("native", "canonical")}
+    assert len(places) == 3
+    assert {row["reading"] for row in rows_of(figure, "reading")} == {", ".join(place) for place in places}
+    for run in audit.traces:
+        if (run.scale, run.variant) in places:
+            name = "RS" if run.subject == "model" else "RS of the reference"
+            key = (f"{run.scale}, {run.variant}", name, run.seed)
+            mine = [r for r in rows_of(figure, "curve", "epoch") if (r["reading"], r["curve"], r["seed"]) == key]
+            assert tuple(row["value"] for row in sorted(mine, key=lambda row: row["epoch"])) == run.rs
+    for place in places:
+        rows = [row for row in rows_of(figure, "rule") if row["reading"] == ", ".join(place)]
+        chosen = {rule: (row["epoch"], row["rs"]) for row in rows for rule in row["rule"].split(" = ")}
+        scores = [one for one in audit.results if (one.scale, one.variant) == place]
+        assert chosen == {one.rule: (one.epochs[0], one.rs_seeds[0]) for one in scores}
 
 
-def test_confusion_shows_every_sample_once_for_each_head(report: Report) -> None:
-    shown = rows_of(audit_confusion_figure(report), "answer", "count")
-    for head, when in (("released", "before"), ("relearned", "after")):
+def test_a_long_trajectory_is_thinned_but_keeps_the_epochs_of_the_rules(audit: AuditResult) -> None:
+    long = tuple(i / 1000 for i in range(1001))
+    traces = [msgspec.structs.replace(run, retain=long, forget=long, rs=long) for run in audit.traces]
+    results = [msgspec.structs.replace(one, epochs=(333, 333)) for one in audit.results]
+    changed = msgspec.structs.replace(audit, traces=tuple(traces), results=tuple(results))
+    rows = rows_of(audit_trajectory_figure(changed), "curve", "epoch", "first")
+    epochs = {row["epoch"] for row in rows}
+    assert {0, 333, 1000} <= epochs
+    assert len(epochs) < 200
+
+
+def test_the_budget_curve_is_the_mean_over_seeds_of_rs_at_that_budget(audit: AuditResult) -> None:
+    rows = rows_of(audit_budget_figure(audit), "epsilon", "subject")
+    for subject in ("model", "reference"):
+        place = (subject, audit.scale, audit.variant)
+        runs = [run for run in audit.traces if (run.subject, run.scale, run.variant) == place]
+        shown = {row["epsilon"]: row["rs"] for row in rows if row["subject"] == subject}
+        for epsilon in (0.0, 0.01, 0.05, 0.1):
+            each = [rs_at_budget(torch.tensor(run.retain), torch.tensor(run.forget), epsilon) for run in runs]
+            assert shown[epsilon] == pytest.approx(sum(each) / len(each), abs=1e-6)
+    told = {row["epsilon"]: row["rs"] for row in rows if row["subject"] == "model"}
+    assert {epsilon: told[float(epsilon)] for epsilon in audit.rs_at} == pytest.approx(audit.rs_at, abs=1e-6)
+
+
+def test_confusion_shows_every_sample_once_for_each_head(audit: AuditResult) -> None:
+    shown = rows_of(audit_confusion_figure(audit), "answer", "count")
+    assert audit.confusion is not None
+    for head, counts in (("released", audit.confusion.before), ("relearned", audit.confusion.after)):
         mine = {row["answer"]: row["count"] for row in shown if row["head"] == head}
-        assert [mine[str(c)] for c in range(C)] == report["confusion"][when][0]
+        assert tuple(mine[str(c)] for c in range(C)) == counts[0]
     assert {row["answer"] for row in shown if row["right"]} == {str(FORGET)}
 
 
-def test_rare_answers_are_added_up_and_none_is_lost() -> None:
-    counts = [[i + 1 for i in range(40)], [3] * 40]
-    report = {
-        "confusion": {"classes": [0, 5], "before": counts, "after": counts},
-        "forget_classes": [0, 5],
-        "scale": "native",
-        "rule": "source-free",
-        "variant": "released",
-        "class_names": [f"c{i}" for i in range(40)],
-    }
-    shown = rows_of(audit_confusion_figure(report), "answer", "count")
+def test_rare_answers_are_added_up_and_none_is_lost(audit: AuditResult) -> None:
+    counts = (tuple(range(1, 41)), (3,) * 40)
+    names = tuple(f"c{i}" for i in range(40))
+    confusion = Confusion(classes=(0, 5), before=counts, after=counts)
+    many = msgspec.structs.replace(audit, confusion=confusion, class_names=names, forget_classes=(0, 5))
+    shown = rows_of(audit_confusion_figure(many), "answer", "count")
     for forget, expected in (("c0 (0)", sum(counts[0])), ("c5 (5)", 120)):
         mine = [row for row in shown if (row["forget"], row["head"]) == (forget, "relearned")]
         assert sum(row["count"] for row in mine) == expected
         assert {"c0", "c5", "c39", "other 28"} <= {row["answer"] for row in mine}
 
 
-def test_acceptance_is_that_of_the_first_seed_at_the_verdicts_scale(report: Report) -> None:
-    entry = next(p for p in report["probes"] if (p["scale"], p["variant"]) == (report["scale"], report["variant"]))
-    shown = rows_of(audit_acceptance_figure(report), "kind")
-    assert {row["label"]: row["share"] for row in shown} == dict(enumerate(entry["acceptance"]))
+def test_acceptance_is_that_of_the_first_seed_at_the_verdicts_scale(audit: AuditResult) -> None:
+    entry = next(p for p in audit.probes if (p.scale, p.variant) == (audit.scale, audit.variant))
+    shown = rows_of(audit_acceptance_figure(audit), "kind")
+    assert {row["label"]: row["share"] for row in shown} == dict(enumerate(entry.acceptance))
     assert [row["label"] for row in shown if row["kind"].startswith("forget")] == [FORGET]
 
 
-def test_a_class_without_draws_is_drawn_at_the_edge_of_a_logarithmic_axis(report: Report) -> None:
-    changed = copy.deepcopy(report)
-    for entry in changed["probes"]:
-        entry["acceptance"][0], entry["conditional"] = 0.0, {"0": "tilting"}
+def test_a_class_without_draws_is_drawn_at_the_edge_of_a_logarithmic_axis(audit: AuditResult) -> None:
+    probes = [
+        msgspec.structs.replace(one, acceptance=(0.0, *one.acceptance[1:]), conditional={"0": "tilting"})
+        for one in audit.probes
+    ]
+    changed = msgspec.structs.replace(audit, probes=tuple(probes))
     shown = next(row for row in rows_of(audit_acceptance_figure(changed), "rank") if row["label"] == 0)
-    others = [share for share in changed["probes"][0]["acceptance"] if share > 0]
+    others = [share for share in probes[0].acceptance if share > 0]
     assert (shown["kind"], shown["share"]) == ("retain, sampled conditionally", 0.0)
     assert shown["rank"] > len(others)
     assert 0 < shown["at"] < min(others)
 
 
-def test_sweep_shows_model_and_reference_at_every_scale(report: Report) -> None:
-    chart = audit_sweep_figure(report)
+def test_sweep_shows_model_and_reference_at_every_scale(audit: AuditResult) -> None:
+    figure = audit_sweep_figure(audit)
+    assert audit.sweep is not None
     for subject, field in (("model", "rs"), ("reference", "reference_rs")):
-        shown = sorted((r["kappa"], r["rs"]) for r in rows_of(chart, "subject", "kappa") if r["subject"] == subject)
-        expected = sorted((p["kappa"], p[field]) for p in report["sweep"]["points"])
+        shown = sorted((r["kappa"], r["rs"]) for r in rows_of(figure, "subject", "kappa") if r["subject"] == subject)
+        expected = sorted((p.kappa, getattr(p, field)) for p in audit.sweep.points)
         np.testing.assert_allclose(sorted(set(shown)), expected)
-    assert any(row.get("text") == f"canonical, κ = {report['settings']['kappa']:g}" for row in rows_of(chart, "kappa"))
+    assert any(row.get("text") == f"canonical, κ = {audit.settings['kappa']:g}" for row in rows_of(figure, "kappa"))
 
 
-@pytest.mark.parametrize("style", [Style(size="column"), Style(theme="dark")])
-def test_every_figure_of_an_audit_is_valid_and_described(report: Report, style: Style) -> None:
-    drawn, left_out = audit_figures(report, style=style)
-    assert set(drawn) == set(AUDIT)
-    assert not left_out
-    for chart in drawn.values():
-        spec = chart.to_dict()
+@pytest.mark.parametrize("style", [Style(size="column"), Style(theme="dark"), Style(theme="auto")])
+def test_every_figure_of_an_audit_is_valid_titled_and_described(audit: AuditResult, style: Style) -> None:
+    planned = plan_audit(audit)
+    drawn = draw_all(planned, style=style)
+    assert drawn.left_out == {}
+    for name, made in drawn.charts.items():
+        spec = made.to_dict()
         assert any(character.isdigit() for character in spec["description"])
-        assert spec["title"]["text"]
+        assert spec["title"]["text"] == planned[name].figure.title
 
 
-def test_an_audit_that_measured_nothing_leaves_out_what_needs_data(report: Report) -> None:
-    bare = report | {"results": [], "confusion": None, "sweep": None, "verdict": "not-measured"}
-    drawn, left_out = audit_figures(bare)
-    assert set(drawn) == {"acceptance"}
-    assert left_out["accuracy"] == "there is nothing to draw: the audit measured nothing"
+def test_an_audit_that_measured_nothing_leaves_out_what_needs_data(audit: AuditResult) -> None:
+    bare = msgspec.structs.replace(audit, results=(), confusion=None, sweep=None, verdict="not-measured")
+    drawn = draw_all(plan_audit(bare))
+    assert set(drawn.charts) == {"acceptance"}
+    assert drawn.left_out["accuracy"] == "there is nothing to draw: the audit measured nothing"
     with pytest.raises(InputError, match=r"swept no scales\n(.*\n)*.*--scale sweep"):
         audit_sweep_figure(bare)

@@ -11,19 +11,19 @@ from builders.charts import METHODS, many_audits, rows_of
 from builders.rows import audit_row
 from sfra.bench.tables.names import method_name
 from sfra.core.errors import InputError
-from sfra.report import (
-    Style,
+from sfra.report import FIGURES, Style
+from sfra.report.figures import (
     accuracy_figure,
     heatmap_figure,
     scatter_figure,
     sensitivity_figure,
     violin_figure,
 )
-from sfra.report.figures import BENCHMARK, benchmark_figures
-from sfra.report.figures_colour import contrast
-from sfra.report.figures_heatmap import signed
+from sfra.report.figures.rows import signed
+from sfra.report.figures.style import contrast
 
 AUDITS = many_audits()
+OF_AUDITS = [name for (_, name), one in FIGURES.items() if one.needs == "audits" and name != "sweep"]
 
 
 def by_method(rows: Sequence[Mapping[str, Any]], field: str) -> dict[str, list[float]]:
@@ -158,10 +158,10 @@ def test_methods_come_in_the_order_of_the_tables() -> None:
         assert order == list(METHODS)
 
 
-@pytest.mark.parametrize("name", BENCHMARK)
+@pytest.mark.parametrize("name", OF_AUDITS)
 @pytest.mark.parametrize("style", [Style(size="column"), Style(theme="dark")])
 def test_every_figure_is_valid_described_with_numbers_and_shows_the_range_of_rs(name: str, style: Style) -> None:
-    spec = BENCHMARK[name]([*AUDITS, *ablation()], style=style).to_dict()
+    spec = FIGURES["benchmark", name]([*AUDITS, *ablation()], style=style).to_dict()
     assert any(character.isdigit() for character in spec["description"])
     assert spec["description"].endswith(".")
     assert spec["title"]["text"]
@@ -170,23 +170,16 @@ def test_every_figure_is_valid_described_with_numbers_and_shows_the_range_of_rs(
         assert "'domain': [0, 1]" in str(spec)
 
 
-@pytest.mark.parametrize("name", BENCHMARK)
+@pytest.mark.parametrize("name", OF_AUDITS)
 def test_nothing_to_draw_is_an_error_that_says_what_is_missing(name: str) -> None:
     with pytest.raises(InputError, match="there is nothing to draw: no"):
-        BENCHMARK[name]([])
+        FIGURES["benchmark", name]([])
     if name != "sensitivity":
         with pytest.raises(InputError, match=r"scale native under rule source-free\n(.*\n)*.*canonical/source-free"):
-            BENCHMARK[name](AUDITS, scale="native")
+            FIGURES["benchmark", name](AUDITS, scale="native")
 
 
-@pytest.mark.parametrize("name", BENCHMARK)
+@pytest.mark.parametrize("name", OF_AUDITS)
 def test_two_data_sets_in_one_figure_are_refused(name: str) -> None:
     with pytest.raises(InputError, match="one data set and backbone"):
-        BENCHMARK[name]([*AUDITS, AUDITS[0] | {"dataset": "digits"}])
-
-
-def test_without_a_reference_only_what_needs_it_is_left_out() -> None:
-    drawn, left_out = benchmark_figures([row | {"delta_rs": None} for row in AUDITS])
-    assert set(drawn) == {"accuracy", "violin", "heatmap-rs"}
-    assert left_out["scatter"] == left_out["heatmap-delta-rs"] == "there is nothing to draw: no audit has a ΔRS"
-    assert "M or N" in left_out["sensitivity"]
+        FIGURES["benchmark", name]([*AUDITS, AUDITS[0] | {"dataset": "digits"}])

@@ -10,9 +10,8 @@ from scipy.stats import rankdata
 
 from builders.charts import rows_of, sweep_rows
 from sfra.core.errors import InputError
-from sfra.report import MARKS, Style
-from sfra.report.figures_comparison import comparison_figure, rank_correlation
-from sfra.report.figures_scales import sweep_figure
+from sfra.report.figures import MARKS, Style, comparison_figure, sweep_figure
+from sfra.report.figures.comparisons import rank_correlation
 
 SWEEP = sweep_rows(("delete", "retrained", "finetune"), classes=3)
 PAPER: list[dict[str, Any]] = [
@@ -56,7 +55,11 @@ def test_sweep_marks_the_canonical_scale_and_colours_panels_by_method() -> None:
     assert "κ = 1.7" in " ".join(chart.to_dict()["title"]["subtitle"])
     panel = panels_of(chart)["DELETE"]
     bold = [layer["mark"] for layer in panel["layer"] if layer["mark"].get("strokeWidth") == 2.4]
-    assert [mark["color"] for mark in bold] == [MARKS["delete"].colour(style)] == [panel["title"]["color"]]
+    assert (
+        [mark["color"] for mark in bold]
+        == [style.pick(MARKS["delete"].light, MARKS["delete"].dark)]
+        == [panel["title"]["color"]]
+    )
     bare = sweep_figure(SWEEP)
     assert {"kappa": 1.7} not in rows_of(bare, "kappa")
 
@@ -74,9 +77,9 @@ def test_all_panels_of_a_sweep_have_the_same_axes_and_only_the_outer_ones_have_n
 
 def test_comparison_shows_every_pair_and_the_means() -> None:
     chart = comparison_figure(PAPER)
-    shown = {(r["key"], r["class"]): (r["ours"], r["paper"]) for r in rows_of(chart, "class", "ours")}
+    shown = {(r["key"], r["forget"]): (r["ours"], r["paper"]) for r in rows_of(chart, "forget", "ours")}
     assert shown == {(r["method"], r["class"]): (r["ours"], r["paper"]) for r in PAPER}
-    for row in rows_of(chart, "pairs"):
+    for row in rows_of(chart, "sets"):
         mine = [r for r in PAPER if r["method"] == row["key"]]
         assert (row["ours"], row["paper"]) == pytest.approx(
             tuple(np.mean([r[s] for r in mine]) for s in ("ours", "paper"))
@@ -90,7 +93,7 @@ def spearman(rows: list[dict[str, Any]]) -> float:
 
 
 def test_the_correlations_in_the_subtitle_are_those_of_the_rows_shown() -> None:
-    means = rows_of(comparison_figure(PAPER), "pairs")
+    means = rows_of(comparison_figure(PAPER), "sets")
     text = " ".join(comparison_figure(PAPER).to_dict()["title"]["subtitle"])
     assert f"Spearman's ρ {spearman(means):.2f} over 4 methods, {spearman(PAPER):.2f} over 12 pairs." in text
     reverse = [{"method": row["method"], "ours": row["paper"], "paper": -row["paper"] + 1} for row in means]

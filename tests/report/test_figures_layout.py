@@ -5,22 +5,22 @@ from __future__ import annotations
 from typing import Any, Literal
 
 import altair as alt
+import msgspec
 import pytest
 
 from builders.audits import SMALL, C, compare, hidden, never_seen
-from builders.charts import ALL, ablations, full_audits, sweep_rows, trajectories
+from builders.charts import ALL, ablations, full_audits, sweep_rows, traces
 from builders.svg import clipped, collisions, texts_of
 from sfra.data.named import CIFAR10
-from sfra.report import Style, tradeoff_figure
-from sfra.report.figures import AUDIT, BENCHMARK
-from sfra.report.figures_comparison import comparison_figure
-from sfra.report.figures_labels import spread_out
-from sfra.report.figures_scales import sweep_figure
-from sfra.report.figures_trajectory import rule_labels
+from sfra.report import FIGURES, Style
+from sfra.report.figures import comparison_figure, sweep_figure, tradeoff_figure
+from sfra.report.figures.audit import rule_labels
+from sfra.report.figures.labels import spread_out
 
 Size = Literal["column", "page"]
 SIZES: tuple[Size, ...] = ("column", "page")
 AUDITS = full_audits()
+BENCHMARK = {name: one for (_, name), one in FIGURES.items() if one.needs == "audits" and name != "sweep"}
 ROWS = [*AUDITS, *ablations([row for row in AUDITS if row["forget"] in ("0", "1")])]
 COMPARED = [
     {"method": row["method"], "class": row["forget"], "ours": row["rs"], "paper": row["rs"] ** 1.2}
@@ -60,7 +60,7 @@ def test_names_of_ten_classes_fit(name: str, size: Size) -> None:
 
 @pytest.mark.parametrize("size", SIZES)
 def test_curves_that_end_together_keep_their_names_apart(size: Size) -> None:
-    assert_legible(tradeoff_figure(trajectories(), style=Style(size=size)))
+    assert_legible(tradeoff_figure(traces(), style=Style(size=size)))
 
 
 @pytest.mark.parametrize("size", SIZES)
@@ -83,10 +83,11 @@ def test_a_method_with_a_long_name_and_forget_sets_of_many_classes_fit() -> None
 @pytest.mark.parametrize("size", SIZES)
 def test_figures_of_an_audit_with_long_class_names_fit(size: Size) -> None:
     settings = SMALL | {"epochs": 12, "seeds": 2, "scale": "sweep"}
-    report = compare(hidden(samples=20), never_seen(samples=20), **settings).to_dict()
-    report["class_names"] = [f"class of a long name {i}" for i in range(C)]
-    for figure in AUDIT.values():
-        assert_legible(figure(report, style=Style(size=size)))
+    made = compare(hidden(samples=20), never_seen(samples=20), **settings)
+    audit = msgspec.structs.replace(made, class_names=tuple(f"class of a long name {i}" for i in range(C)))
+    for figure in FIGURES.values():
+        if figure.needs == "audit":
+            assert_legible(figure(audit, style=Style(size=size)))
 
 
 @pytest.mark.parametrize("size", SIZES)

@@ -11,13 +11,14 @@ from typing import Any
 
 import pytest
 
-from builders.pages import DATE, HOSTILE, Parsed, true_audit
+from builders.pages import DATE, HOSTILE, Parsed, page_data, true_audit, true_result
 from sfra.auditing import findings
+from sfra.auditing.result import parse_result
 from sfra.auditing.verdict import VERDICTS
 from sfra.core.errors import InputError
-from sfra.report.figures_colour import contrast
-from sfra.report.html import asset, explanations
-from sfra.report.page import audit_page, find_audits, overview_page, read_audit
+from sfra.report import audit_page, find_audits, overview_page, read_audit
+from sfra.report.figures.style import contrast
+from sfra.report.page.html import asset, explanations
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = re.compile(r"https?://[^\s\"'`)<]+")
@@ -26,7 +27,7 @@ NAMESPACES = ("http://www.w3.org/", "https://vega.github.io/", "https://github.c
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return audit_page(true_audit(), date=DATE)
+    return audit_page(true_result(), date=DATE)
 
 
 @pytest.fixture(scope="module")
@@ -77,36 +78,41 @@ def test_the_policy_allows_the_scripts_of_the_page_and_no_other(page: str) -> No
 
 
 def test_the_same_audit_gives_the_same_bytes(page: str) -> None:
-    assert audit_page(true_audit(), date=DATE) == page
-    assert audit_page(true_audit(), date="2030-12-31") == page.replace(DATE, "2030-12-31")
+    assert audit_page(true_result(), date=DATE) == page
+    assert audit_page(true_result(), date="2030-12-31") == page.replace(DATE, "2030-12-31")
 
 
 def test_names_from_a_strangers_file_stay_text() -> None:
     plain = true_audit()
     names = [HOSTILE] * 6
     model = plain["model"] | {"source": HOSTILE}
-    finding = plain["findings"][0] | {"message": HOSTILE, "code": HOSTILE, "severity": HOSTILE}
+    finding = plain["findings"][0] | {"message": HOSTILE, "code": HOSTILE}
     settings = plain["settings"] | {"proposal": HOSTILE}
     hostile = true_audit(class_names=names, model=model, findings=[finding], statement=HOSTILE, settings=settings)
-    for run in hostile["trajectory"]:
-        run["variant"] = HOSTILE
-    found = Parsed(audit_page(hostile, date=DATE))
-    harmless = Parsed(audit_page(true_audit(findings=[]), date=DATE))
+    for row in [*hostile["traces"], *hostile["results"], *hostile["probes"]]:
+        row["variant"] = HOSTILE
+    page = audit_page(parse_result(hostile | {"variant": HOSTILE}, "hostile"), date=DATE)
+    found, harmless = Parsed(page), Parsed(audit_page(true_result(findings=[]), date=DATE))
     assert HOSTILE in found.text
     assert found.all("img") == []
     assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
     assert len(found.all("script")) == len(harmless.all("script")) == 3
+    rows = [row for some in page_data(page)["rows"].values() for row in some]
+    assert any(HOSTILE in str(row.get("reading")) for row in rows)
 
 
-def test_data_for_the_script_cannot_end_its_element() -> None:
-    hostile = true_audit()
-    for run in hostile["trajectory"]:
-        run["variant"] = HOSTILE
-    page = audit_page(hostile, date=DATE)
-    start = page.index('id="page-data">') + len('id="page-data">')
-    text = page[start : page.index("</script>", start)]
-    assert "<" not in text
-    assert json.loads(text)["runs"][0]["variant"] == HOSTILE
+def test_characters_that_no_chart_can_hold_are_replaced_in_its_data() -> None:
+    page = audit_page(true_result(class_names=["a\x00b\ue0f1"] * 6), date=DATE)
+    assert "a\N{REPLACEMENT CHARACTER}b\N{REPLACEMENT CHARACTER}" in json.dumps(page_data(page), ensure_ascii=False)
+
+
+def test_a_page_carries_the_rows_of_its_charts_and_no_address(page: str) -> None:
+    data = page_data(page)
+    assert set(data["charts"]) == {"audit-trajectory", "audit-budget", "audit-confusion", "audit-acceptance"}
+    for chart in data["charts"].values():
+        for size in ("wide", "narrow"):
+            assert set(chart[size]["uses"]) <= set(data["rows"])
+            assert "url" not in json.dumps(chart[size])
 
 
 def test_every_finding_has_an_explanation_in_the_package() -> None:
@@ -120,7 +126,7 @@ def test_every_finding_of_an_audit_leads_to_its_explanation() -> None:
         {"code": code, "severity": "info", "measured": None, "threshold": None, "message": "m"}
         for code in findings.FINDINGS
     ]
-    found = Parsed(audit_page(true_audit(findings=made), date=DATE))
+    found = Parsed(audit_page(true_result(findings=made), date=DATE))
     anchors = {attributes.get("id") for attributes in found.all("article")}
     assert anchors == {f"flag-{code}" for code in findings.FINDINGS}
 
@@ -139,7 +145,7 @@ def test_an_audit_without_data_says_that_nothing_was_measured() -> None:
     from builders.audits import FORGET, SMALL, hidden
     from sfra.auditing.audit import audit
 
-    made = audit(hidden().head, FORGET, **SMALL).to_dict()
+    made = audit(hidden().head, FORGET, **SMALL)
     assert VERDICTS["not-measured"] in Parsed(audit_page(made, date=DATE)).text
 
 
@@ -147,14 +153,19 @@ def test_a_sweep_is_shown_where_there_is_one(parsed: Parsed) -> None:
     point = {"kappa": 1.0, "scale": "kappa=1", "rs": 0.4, "reference_rs": 0.1, "delta_rs": 0.3, "retain_before": 1.0}
     point |= {"retain_after": 0.9, "forget_after": 0.4}
     sweep = {"points": [point], "best_rs": 0.4321, "area": 0.1, "rs_at_reference": 0.3, "level": 0.05}
-    words = "Highest RS over the scales: 0.43"
-    assert words in Parsed(audit_page(true_audit(sweep=sweep), date=DATE)).text
-    assert words not in parsed.text
+    shown = Parsed(audit_page(true_result(sweep=sweep), date=DATE)).text
+    for words in (
+        "Highest RS 0.43.",
+        "Area between model and reference (0: they relearn alike): +0.10.",
+        "RS at each scale",
+    ):
+        assert words in shown
+        assert words not in parsed.text
 
 
 def test_a_class_that_comes_back_outside_the_fixed_budget_is_no_contradiction() -> None:
     settings = true_audit()["settings"] | {"epsilon_r": 0.025, "delta_f": 0.6}
-    text = Parsed(audit_page(true_audit(relearned=False, settings=settings), date=DATE)).text
+    text = Parsed(audit_page(true_result(relearned=False, settings=settings), date=DATE)).text
     assert "Within a fixed budget no retain loses at most 2.5 points, forget gains at least 60" in text
     assert "Within a fixed budget Whether the retained classes lose at most so much" in text
 
@@ -166,12 +177,12 @@ def test_every_verdict_that_a_page_may_show_is_explained_on_it(parsed: Parsed) -
 
 def test_numbers_in_findings_have_a_true_minus_and_names_keep_their_hyphens() -> None:
     finding = true_audit()["findings"][0] | {"message": "bias -14.99 in the reset-row variant, 2-norm, (-.5)"}
-    text = Parsed(audit_page(true_audit(findings=[finding]), date=DATE)).text
+    text = Parsed(audit_page(true_result(findings=[finding]), date=DATE)).text
     assert "bias −14.99 in the reset-row variant, 2-norm, (−.5)" in text
 
 
 def test_several_audits_make_one_page_with_each_in_detail() -> None:
-    found = Parsed(overview_page([("first one", true_audit()), ("second", true_audit())], date=DATE))
+    found = Parsed(overview_page([("first one", true_result()), ("second", true_result())], date=DATE))
     assert found.open == []
     details = [a["id"] for a in found.all("details") if a.get("class") == "audit"]
     assert details == ["audit-0", "audit-1"]
@@ -181,11 +192,12 @@ def test_several_audits_make_one_page_with_each_in_detail() -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ("{", "cannot be read"),
+        ("{", "cannot read"),
         ('{"schema": "sfra.audit/1", "rs": NaN}', "NaN is not a number"),
         ("[1]", "is not the result of an audit"),
-        ('{"schema": "sfra.audit/2"}', "is not the result of an audit"),
-        ("\udcff", "cannot be read"),
+        ('{"schema": "sfra.audit/9"}', "is not the result of an audit"),
+        ('{"schema": "sfra.audit/1"}', "is not what its schema promises"),
+        ("\udcff", "cannot read"),
     ],
 )
 def test_a_file_that_is_no_audit_is_refused(tmp_path: Path, content: str, words: str) -> None:
@@ -200,15 +212,13 @@ def test_a_file_that_is_no_audit_is_refused(tmp_path: Path, content: str, words:
         {"rs": "high"},
         {"results": None},
         {"settings": {}},
-        {"trajectory": [{}]},
+        {"traces": [{}]},
         {"model": None},
-        {"rs": 1e999},
-        {"retain": {}},
     ],
 )
 def test_an_audit_with_damaged_content_is_refused_by_name(changes: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="the audit mine is damaged or incomplete"):
-        audit_page(true_audit(**changes), date=DATE, label="mine")
+    with pytest.raises(InputError, match=r"the toy audit is not what its schema|the audit mine is damaged"):
+        audit_page(true_result(**changes), date=DATE, label="mine")
 
 
 def test_audits_are_found_in_files_folders_and_folders_of_folders(tmp_path: Path) -> None:
@@ -222,15 +232,12 @@ def test_audits_are_found_in_files_folders_and_folders_of_folders(tmp_path: Path
 
 
 def test_text_stands_out_from_every_surface_in_both_themes() -> None:
-    blocks = re.findall(r":root[^{]*\{([^}]*--background:[^}]*)\}", asset("page.css"))
-    assert len(blocks) == 4  # light, dark by system, dark by button, paper
-    for block in blocks:
-        found = {
-            name: value if len(value) == 7 else "#" + "".join(2 * c for c in value[1:])
-            for name, value in re.findall(r"--([a-z-]+): (#[0-9a-f]+)", block)
-        }
+    pairs = re.findall(r"--([a-z-]+): light-dark\((#[0-9a-f]{6}), (#[0-9a-f]{6})\)", asset("page.css"))
+    assert len(pairs) == 14
+    for theme in (1, 2):
+        found = {pair[0]: pair[theme] for pair in pairs}
         surfaces = [name for name in found if name in ("background", "surface") or name.endswith("-surface")]
-        pairs = [(text, on) for text in ("ink", "muted", "link") for on in surfaces]
-        pairs += [(tone, on) for tone in ("alarm", "care", "calm") for on in ("background", f"{tone}-surface")]
-        low = {pair: contrast(found[pair[0]], found[pair[1]]) for pair in pairs}
+        wanted = [(text, on) for text in ("ink", "muted", "link") for on in surfaces]
+        wanted += [(tone, on) for tone in ("alarm", "care", "calm") for on in ("background", f"{tone}-surface")]
+        low = {pair: contrast(found[pair[0]], found[pair[1]]) for pair in wanted}
         assert {pair: ratio for pair, ratio in low.items() if ratio < 4.5} == {}

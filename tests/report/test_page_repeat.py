@@ -14,12 +14,13 @@ import pytest
 from safetensors.torch import save_file
 
 from builders.audits import hidden, never_seen
-from builders.pages import DATE, true_audit
+from builders.pages import DATE, true_audit, true_result
+from sfra.auditing.result import AuditResult, parse_result
 from sfra.cli import main
 from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import save_model
-from sfra.report.page import audit_page
-from sfra.report.page_repeat import command, command_notes
+from sfra.report import audit_page
+from sfra.report.page.repeat import command, command_notes
 
 QUICK = ["--n", "300", "--m", "20", "--epochs", "2", "--quiet"]
 SAME = ("rs", "delta_rs", "verdict", "results", "sweep", "settings", "model", "reference", "data", "diagnostics")
@@ -62,7 +63,9 @@ def audited(words: list[str], out: Path) -> dict[str, Any]:
 
 def printed(audit: dict[str, Any]) -> list[str]:
     """The words of the command, as a shell reads them from the page."""
-    block = re.search(r"<pre[^>]*><code>(.*?)</code></pre>", audit_page(audit, date=DATE), flags=re.DOTALL)
+    block = re.search(
+        r"<pre[^>]*><code>(.*?)</code></pre>", audit_page(parse_result(audit, "an audit"), date=DATE), flags=re.DOTALL
+    )
     assert block
     return shlex.split(unescape(block[1]).replace("\\\n", ""))
 
@@ -88,31 +91,35 @@ def test_the_printed_command_repeats_the_audit(tmp_path: Path, make: Any, option
 
 
 def test_placeholders_are_named_and_no_others() -> None:
-    assert command_notes(true_audit()) == [
+    assert command_notes(true_result()) == [
         "MODEL, DATA, REFERENCE and REFERENCE_DATA stand for your own files; fingerprints are below."
     ]
-    alone = true_audit(data=None, reference=None)
+    alone = true_result(data=None, reference=None)
     assert command_notes(alone) == ["MODEL stands for your own file; fingerprints are below."]
     assert "--data" not in command(alone)
 
 
+def of(**facts: dict[str, str]) -> AuditResult:
+    """The toy audit with other facts about its model, its reference or its data."""
+    return true_result(**{name: true_audit()[name] | changes for name, changes in facts.items()})
+
+
 def test_a_reference_of_another_architecture_is_named() -> None:
     model, reference = ({"source": f"state dict x.pt ({arch})"} for arch in ("resnet18-small", "my_package:make"))
-    assert "--arch resnet18-small --reference-arch my_package:make" in " ".join(
-        shlex.split(command(true_audit(model=model, reference=reference)).replace("\\\n", ""))
-    )
+    words = shlex.split(command(of(model=model, reference=reference)).replace("\\\n", ""))
+    assert "--arch resnet18-small --reference-arch my_package:make" in " ".join(words)
 
 
 def test_validation_data_of_ones_own_are_asked_for_again() -> None:
     data = {"source": "features.npz", "validation": "40 samples"}
-    assert "--validation VALIDATION" in command(true_audit(data=data))
+    assert "--validation VALIDATION" in command(of(data=data))
     halves = data | {"validation": "every second sample of the evaluation data"}
-    assert "--validation" not in command(true_audit(data=halves))
+    assert "--validation" not in command(of(data=halves))
 
 
 def test_a_file_that_may_hold_features_is_pointed_out_where_the_model_has_an_encoder() -> None:
     whole = {"source": "ONNX file x.onnx (Gemm head)"}
-    audit = true_audit(model=whole, reference=whole, data={"source": "test.npz", "validation": "none"})
+    audit = of(model=whole, reference=whole, data={"source": "test.npz", "validation": "none"})
     assert "--reference-data" not in command(audit)
     assert command_notes(audit)[1] == (
         "If DATA holds features, the reference needs its own: --reference-data REFERENCE_DATA."

@@ -12,10 +12,8 @@ import pytest
 
 from sfra.bench.tables.names import METHODS
 from sfra.core.errors import MissingPackageError
-from sfra.report import style as style_module
-from sfra.report.figures_colour import blend, contrast, lightness
-from sfra.report.figures_marks import MARKS, marks_of
-from sfra.report.style import THEMES, Style, altair
+from sfra.report import figures
+from sfra.report.figures.style import MARKS, THEMES, Style, Theme, altair, blend, contrast, lightness, marks_of
 from sfra.unlearn import registry
 
 DARK, LIGHT = Style(theme="dark"), Style()
@@ -24,7 +22,7 @@ DARK, LIGHT = Style(theme="dark"), Style()
 def test_every_method_of_the_tables_and_the_registry_has_a_look_of_its_own() -> None:
     assert set(METHODS) | set(registry.names()) | {"masked"} <= set(MARKS)
     for style in (LIGHT, DARK):
-        assert len({mark.colour(style) for mark in MARKS.values()}) == len(MARKS)
+        assert len({style.pick(mark.light, mark.dark) for mark in MARKS.values()}) == len(MARKS)
 
 
 def test_without_colour_no_two_methods_share_a_shape() -> None:
@@ -34,14 +32,14 @@ def test_without_colour_no_two_methods_share_a_shape() -> None:
 def test_lines_that_share_a_dash_differ_in_lightness_or_colour() -> None:
     for style in (LIGHT, DARK):
         for one, other in combinations(MARKS.values(), 2):
-            assert one.dash != other.dash or one.colour(style) != other.colour(style)
+            assert one.dash != other.dash or style.pick(one.light, one.dark) != style.pick(other.light, other.dark)
 
 
 @pytest.mark.parametrize("style", [LIGHT, DARK])
 def test_every_colour_stands_out_from_its_background(style: Style) -> None:
     theme = style.colours
     looks = {**MARKS, **marks_of(f"theirs-{i}" for i in range(12))}
-    marks = {name: contrast(mark.colour(style), theme.background) for name, mark in looks.items()}
+    marks = {name: contrast(style.pick(mark.light, mark.dark), theme.background) for name, mark in looks.items()}
     assert min(marks.values()) >= 3.0, marks
     assert contrast(theme.ink, theme.background) >= 7.0
     assert min(contrast(c, theme.background) for c in (theme.muted, theme.forget, theme.retain)) >= 4.5
@@ -49,7 +47,7 @@ def test_every_colour_stands_out_from_its_background(style: Style) -> None:
 
 @pytest.mark.parametrize("theme", THEMES.values())
 def test_the_ramp_is_monotone_in_lightness_and_the_diverging_scale_turns_at_zero(
-    theme: style_module.Theme,
+    theme: Theme,
 ) -> None:
     steps = [lightness(blend(theme.ramp, i / 20)) for i in range(21)]
     assert steps in (sorted(steps), sorted(steps, reverse=True))
@@ -69,7 +67,7 @@ def test_methods_of_others_get_looks_that_differ_from_ours_and_from_each_other()
     names = [f"theirs-{i}" for i in range(30)]
     found = marks_of([*names, *MARKS])
     for style in (LIGHT, DARK):
-        assert len({(mark.colour(style), mark.shape) for mark in found.values()}) == len(found)
+        assert len({(style.pick(mark.light, mark.dark), mark.shape) for mark in found.values()}) == len(found)
     assert found == marks_of(reversed([*names, *MARKS]))
     assert {name: found[name] for name in MARKS} == MARKS
 
@@ -92,8 +90,17 @@ def test_importing_the_figures_imports_neither_altair_nor_the_renderer() -> None
 
 
 def test_the_examples_of_the_figures_run() -> None:
-    folder = Path(style_module.__file__).parent
-    names = sorted(path.stem for path in folder.glob("figures_*.py"))
-    results = {name: doctest.testmod(import_module(f"sfra.report.{name}")) for name in names}
+    names = sorted(path.stem for path in Path(figures.__file__).parent.glob("*.py"))
+    results = {name: doctest.testmod(import_module(f"sfra.report.figures.{name}")) for name in names}
     assert {name: result.failed for name, result in results.items() if result.failed} == {}
-    assert sum(result.attempted for result in results.values()) >= 10
+    assert sum(result.attempted for result in results.values()) >= 8
+
+
+def test_in_pages_every_colour_follows_the_theme_of_the_page() -> None:
+    auto = Style(theme="auto")
+    assert auto.colours.forget == f"light-dark({THEMES['light'].forget}, {THEMES['dark'].forget})"
+    for share in (0.0, 0.3, 1.0):
+        light, dark = Style().shade("ramp", share), Style(theme="dark").shade("ramp", share)
+        both = auto.shade("ramp", share)
+        assert both["fill"] == f"light-dark({light['fill']}, {dark['fill']})"
+        assert min(contrast(one["fill"], one["ink"]) for one in (light, dark)) >= 4.5

@@ -49,6 +49,10 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
         _from("sfra.models.backbones", _described),
     ),
     "datasets": ("data sets that can be loaded by name (--data)", _from("sfra.data", lambda data: data.datasets())),
+    "figures": (
+        "figures that pages show and sfra report --figures writes, of an audit or of a benchmark",
+        _from("sfra.report", lambda found: {"/".join(key): one.title for key, one in found.FIGURES.items()}),
+    ),
     "findings": (
         "what an audit may say about its own score",
         _from("sfra.auditing.findings", lambda found: {k: _sentence(f.__doc__) for k, f in found.FINDINGS.items()}),

@@ -55,13 +55,14 @@ def report(
     date = datetime.now(UTC).date().isoformat()
     drawn: Exported | None = None
     if bench:
-        from sfra.report.page_bench import bench_page, export_bench
+        from sfra.report import bench_page, export_bench, read_bench
 
-        page = bench_page(bench, store or STORE, date=date)
+        found = read_bench(bench, store or STORE)
+        page = bench_page(found, date=date)
         if figures is not None:
-            drawn = export_bench(bench, store or STORE, figures, format or "svg")
+            drawn = export_bench(found, figures, format or "svg")
     else:
-        from sfra.report.page import audit_page, export_audits, find_audits, overview_page
+        from sfra.report import audit_page, export_audits, find_audits, overview_page
 
         audits = find_audits(results or [])
         alone = len(audits) == 1

@@ -124,11 +124,11 @@ def _write(result: DemoResult, out: Path) -> None:
 
 def _write_page(result: DemoResult, path: Path) -> None:
     """Write the page, or remove that of an earlier run where the packages for a new one are missing."""
-    from sfra.report.page import overview_page
+    from sfra.report import overview_page
 
     try:
         page = overview_page(
-            [(one.model.name, one.report.to_dict()) for one in result.audited],
+            [(one.model.name, one.report) for one in result.audited],
             date=datetime.now(UTC).date().isoformat(),
             title=f"Digits that forgot the {result.forget}",
             lead=f"One network learned all ten digits and was made to forget the {result.forget} in several ways. Each "

@@ -1,59 +1,29 @@
-"""Figures of benchmarks and audits, made of plain rows; Altair and its renderer are imported when one is drawn."""
+"""Figures and pages of audits and benchmarks; Altair and its renderer are imported when something is drawn."""
 
-from sfra.report.diagnoses import read_diagnoses, read_maps
-from sfra.report.export import Exported, export_all, export_audit, export_bench, read_trajectories, render, save
-from sfra.report.figures import AUDIT, BENCHMARK, audit_figures, benchmark_figures
-from sfra.report.figures_accuracy import accuracy_figure
-from sfra.report.figures_audit import audit_accuracy_figure
-from sfra.report.figures_comparison import comparison_figure
-from sfra.report.figures_geometry import embedding_figure
-from sfra.report.figures_heatmap import heatmap_figure
-from sfra.report.figures_margin import alpha_figure, alpha_rows, margin_figure, margin_rows
-from sfra.report.figures_marks import MARKS, marks_of
-from sfra.report.figures_probes import audit_acceptance_figure, audit_confusion_figure
-from sfra.report.figures_scales import sweep_figure
-from sfra.report.figures_scatter import scatter_figure
-from sfra.report.figures_sensitivity import sensitivity_figure
-from sfra.report.figures_sweep import audit_sweep_figure
-from sfra.report.figures_tradeoff import tradeoff_figure, tradeoff_rows
-from sfra.report.figures_trajectory import audit_trajectory_figure
-from sfra.report.figures_violin import violin_figure
-from sfra.report.style import Style
+from sfra.report.export import FORMATS, Exported, export_audits, export_bench, render, save
+from sfra.report.figures import FIGURES, Setting, Style, draw_all, figure, plan_audit, plan_setting
+from sfra.report.page import audit_page, bench_page, overview_page
+from sfra.report.sources import Bench, find_audits, read_audit, read_bench
 
 __all__ = [
-    "AUDIT",
-    "BENCHMARK",
-    "MARKS",
+    "FIGURES",
+    "FORMATS",
+    "Bench",
     "Exported",
+    "Setting",
     "Style",
-    "accuracy_figure",
-    "alpha_figure",
-    "alpha_rows",
-    "audit_acceptance_figure",
-    "audit_accuracy_figure",
-    "audit_confusion_figure",
-    "audit_figures",
-    "audit_sweep_figure",
-    "audit_trajectory_figure",
-    "benchmark_figures",
-    "comparison_figure",
-    "embedding_figure",
-    "export_all",
-    "export_audit",
+    "audit_page",
+    "bench_page",
+    "draw_all",
+    "export_audits",
     "export_bench",
-    "heatmap_figure",
-    "margin_figure",
-    "margin_rows",
-    "marks_of",
-    "read_diagnoses",
-    "read_maps",
-    "read_trajectories",
+    "figure",
+    "find_audits",
+    "overview_page",
+    "plan_audit",
+    "plan_setting",
+    "read_audit",
+    "read_bench",
     "render",
     "save",
-    "scatter_figure",
-    "sensitivity_figure",
-    "sweep_figure",
-    "tradeoff_figure",
-    "tradeoff_rows",
-    "violin_figure",
 ]

@@ -62,8 +62,8 @@ def names_of(originals: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     """
     found: dict[str, list[str]] = {}
     for row in originals:
-        if isinstance(row.get("class_names"), list):
-            found.setdefault(row["dataset"], row["class_names"])
+        if row.get("class_names"):
+            found.setdefault(row["dataset"], list(row["class_names"]))
     return found
 
 

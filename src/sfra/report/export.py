@@ -12,27 +12,18 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from sfra.auditing.result import read_result
-from sfra.bench.engine.store import Store
-from sfra.bench.grid import open_store
-from sfra.bench.plan import plan
-from sfra.bench.protocol import load_protocol
-from sfra.bench.rows import Rows, collect, join
-from sfra.bench.tables.names import place
+from sfra.auditing.result import AuditResult
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
-from sfra.report.classes import names_of
-from sfra.report.diagnoses import file_name, read_diagnoses, read_maps
-from sfra.report.figures import audit_figures, benchmark_figures
-from sfra.report.figures_tradeoff import tradeoff_rows
-from sfra.report.style import Chart, Style, altair, vl_convert
+from sfra.report.figures import Chart, Planned, Style, draw_all, plan_audit, plan_setting
+from sfra.report.figures.style import LIGHT, altair, vl_convert
+from sfra.report.sources import Bench, reading
 
 FORMATS = ("svg", "pdf", "png", "html")
 """What a figure can be saved as, by the ending of its name."""
 
 PIXELS = 3.0
 """Pixels of a PNG per unit of the figure: about 290 dots per inch at the intended size."""
-
 
 NOT_DRAWN = re.compile("[\\x00-\\x08\\x0b\\x0c\\x0e-\\x1f\\x7f-\\x9f\\ud800-\\udfff\\ue0f1\\ufffe\\uffff]")
 """Characters that no picture can hold, and the mark below; a single one would end the renderer, and us with it."""
@@ -53,36 +44,38 @@ class Exported:
 def save(chart: Chart, path: str | Path) -> Path:
     """Write a figure, in the format that the name of the file ends with, whole or not at all."""
     target = Path(path)
-    write_atomically(target, render(chart, _checked(target.suffix.removeprefix("."))))
+    write_atomically(target, render(chart, target.suffix.removeprefix(".")))
     return target
 
 
 def render(chart: Chart, format: str) -> bytes:
     """Return a figure as the bytes of a file."""
-    spec, convert = _with_texts(chart.to_dict(), _drawable), vl_convert()
+    if format not in FORMATS:
+        raise InputError(f"cannot save a figure as .{format}", expected=", ".join(FORMATS), got=format or "no ending")
+    spec, convert = with_texts(chart.to_dict(), drawable), vl_convert()
     version = {"vl_version": "v" + ".".join(altair().SCHEMA_VERSION.lstrip("v").split(".")[:2])}
     offline: dict[str, Any] = {**version, "allowed_base_urls": []}
-    _checked(format)
     if format == "svg":
         return described(convert.vegalite_to_svg(spec, **offline), spec["description"]).encode()
     if format == "pdf":
         return ordered(bytes(convert.vegalite_to_pdf(spec, **offline)))
     if format == "png":
         return bytes(convert.vegalite_to_png(spec, scale=PIXELS, **offline))
-    marked = _with_texts(spec, lambda text: text.replace("<", LESS))
+    marked = with_texts(spec, lambda text: text.replace("<", LESS))
     return str(convert.vegalite_to_html(marked, bundle=True, **version)).replace(LESS, "\\u003c").encode()
 
 
-def _with_texts(value: Any, change: Callable[[str], str]) -> Any:
+def with_texts(value: Any, change: Callable[[str], str]) -> Any:
     """Change every text of a specification, names of columns too."""
     if isinstance(value, str):
         return change(value)
     if isinstance(value, dict):
-        return {_with_texts(name, change): _with_texts(one, change) for name, one in value.items()}
-    return [_with_texts(one, change) for one in value] if isinstance(value, list) else value
+        return {with_texts(name, change): with_texts(one, change) for name, one in value.items()}
+    return [with_texts(one, change) for one in value] if isinstance(value, list) else value
 
 
-def _drawable(text: str) -> str:
+def drawable(text: str) -> str:
+    """Replace what no picture can hold."""
     return NOT_DRAWN.sub("\N{REPLACEMENT CHARACTER}", text)
 
 
@@ -110,116 +103,53 @@ def ordered(pdf: bytes) -> bytes:
     )
 
 
-def export_bench(
-    protocols: Sequence[str | Path],
-    store: str | Path,
-    folder: str | Path,
-    format: str = "svg",
-    *,
-    scale: str = "canonical",
-    rule: str = "source-free",
-    style: Style | None = None,
-) -> Exported:
-    """Write every figure of a benchmark, or of several that share a store and are drawn as one."""
-    opened = open_store(store)
-    rows = join([collect(plan(load_protocol(protocol)), opened) for protocol in protocols])
-    return export_all(
-        rows,
-        folder,
-        format,
-        scale=scale,
-        rule=rule,
-        style=style,
-        trajectories=read_trajectories(rows, opened, scale=scale),
-        diagnoses=read_diagnoses(rows, opened, scale=scale),
-        maps=read_maps(rows, opened),
-    )
-
-
-def export_all(
-    rows: Rows,
-    folder: str | Path,
-    format: str = "svg",
-    *,
-    scale: str = "canonical",
-    rule: str = "source-free",
-    style: Style | None = None,
-    trajectories: Sequence[Mapping[str, Any]] = (),
-    diagnoses: Sequence[Mapping[str, Any]] = (),
-    maps: Sequence[Mapping[str, Any]] = (),
-) -> Exported:
+def export_bench(bench: Bench, folder: str | Path, format: str = "svg", *, style: Style = LIGHT) -> Exported:
     """Write every figure of a benchmark, one set for each data set and backbone.
 
     Args:
-        rows: What the store holds, as :func:`sfra.bench.rows.collect` reads it.
+        bench: What :func:`sfra.report.sources.read_bench` returns.
         folder: Where files named ``DATASET-BACKBONE-FIGURE.FORMAT`` go.
         format: One of ``FORMATS``.
-        scale: Scale of the audits.
-        rule: Selection rule.
         style: Theme and size.
-        trajectories: What :func:`read_trajectories` found, for the trade-off.
-        diagnoses: What :func:`read_diagnoses` found, for the two figures of the margin.
-        maps: What :func:`read_maps` found.
-
-    Raises:
-        InputError: There are no audits at all, or the format is unknown.
     """
-    _checked(format)
-    out, classes = Exported(), names_of(rows.originals)
-    settings = sorted({(row["dataset"], row["backbone"]) for row in rows.audits}, key=lambda pair: place(*pair))
-    if not settings:
-        raise InputError(
-            "there is nothing to draw: no audit is done", got=f"{rows.missing} missing", do="run the benchmark first"
-        )
-    for setting in settings:
-        audits, curves, found, points = (
-            [row for row in part if (row.get("dataset"), row.get("backbone")) == setting]
-            for part in (rows.audits, trajectories, diagnoses, maps)
-        )
-        drawn, left_out = benchmark_figures(
-            audits,
-            trajectories=curves,
-            diagnoses=found,
-            maps=points,
-            scale=scale,
-            rule=rule,
-            names=classes.get(setting[0]),
-            style=style,
-        )
-        prefix = "-".join(setting)
-        out.left_out.update({f"{prefix}-{name}": reason for name, reason in left_out.items()})
-        names = {name: Path(folder) / file_name(f"{prefix}-{name}.{format}") for name in drawn}
-        out.written.extend(save(chart, names[name]) for name, chart in drawn.items())
+    out = Exported()
+    for pair, setting in bench.settings().items():
+        _export(plan_setting(setting), Path(folder), format, style, out, prefix=f"{'-'.join(pair)}-")
     return out
 
 
-def export_audit(
-    report: Mapping[str, Any], folder: str | Path, format: str = "svg", *, style: Style | None = None
+def export_audits(
+    audits: Sequence[tuple[str, AuditResult]], folder: Path, format: str = "svg", *, style: Style = LIGHT
 ) -> Exported:
-    """Write every figure of one audit, from the content of its ``audit.json``, as ``FIGURE.FORMAT``."""
-    drawn, left_out = audit_figures(report, style=style)
-    written = [save(chart, Path(folder) / f"{name}.{_checked(format)}") for name, chart in drawn.items()]
-    return Exported(written=written, left_out=left_out)
+    """Write every figure of audits as ``FIGURE.FORMAT``; of several audits, each into a folder of its name."""
+    out = Exported()
+    for name, audit in audits:
+        with reading(name):
+            place = folder if len(audits) == 1 else folder / name
+            _export(plan_audit(audit), place, format, style, out, told=f"{name}: ")
+    return out
 
 
-def read_trajectories(rows: Rows, store: Store, *, scale: str = "canonical") -> list[dict[str, Any]]:
-    """Read the trajectories of the main audits of single forget classes from their files, for the trade-off."""
-    cells = {
-        row["cell"]: row
-        for row in rows.audits
-        if (row.get("audit", "main"), row["scale"], row["variant"]) == ("main", scale, "released")
-        and len(row["forget_classes"]) == 1
-    }
-    found = []
-    for key, row in cells.items():
-        report = read_result(store.folder(key) / "audit.json").to_dict()
-        identity = {name: row[name] for name in ("dataset", "backbone", "cell")}
-        made = tradeoff_rows(report, method=row["method"], scale=scale, variant="released")
-        found += [identity | point for point in made]
-    return found
+def _export(
+    planned: Mapping[str, Planned],
+    folder: Path,
+    format: str,
+    style: Style,
+    out: Exported,
+    *,
+    prefix: str = "",
+    told: str = "",
+) -> None:
+    drawn = draw_all(planned, style=style)
+    files = {name: folder / file_name(f"{prefix}{name}.{format}") for name in drawn.charts}
+    out.written.extend(save(chart, files[name]) for name, chart in drawn.charts.items())
+    out.left_out.update({f"{told}{prefix}{name}": reason for name, reason in drawn.left_out.items()})
 
 
-def _checked(format: str) -> str:
-    if format not in FORMATS:
-        raise InputError("a figure cannot be saved so", expected=", ".join(FORMATS), got=format or "no ending")
-    return format
+def file_name(name: str) -> str:
+    """Write the name of a figure so that it can be a file: a method of one's own has a colon in its name.
+
+    >>> file_name("alpha-my_package.method:Mine")
+    'alpha-my_package.method-Mine'
+    """
+    return re.sub(r"[^A-Za-z0-9._+-]+", "-", name)

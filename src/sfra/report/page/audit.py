@@ -1,0 +1,266 @@
+"""Pages of audits: one file each, that opens anywhere and asks the network for nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from sfra._version import __version__
+from sfra.auditing.result import AuditResult
+from sfra.auditing.verdict import VERDICTS
+from sfra.report.classes import class_name
+from sfra.report.figures import plan_audit
+from sfra.report.page.charts import Charts, runtime
+from sfra.report.page.html import (
+    asset,
+    explanations,
+    number,
+    percent,
+    render,
+    render_part,
+    signed,
+    table,
+)
+from sfra.report.page.numbers import diagnosis_tables
+from sfra.report.page.repeat import command, command_notes, unusual
+from sfra.report.sources import reading
+
+View = dict[str, Any]
+
+RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
+
+REFERENCE = "reference"
+"""What stands for a verdict where the audited model is the reference itself."""
+
+BADGES: Mapping[str, str] = {
+    **VERDICTS,
+    REFERENCE: "The reference itself: it never saw the class, so what comes back here comes back without memory.",
+}
+"""Every word that a page shows as a verdict, with what it means."""
+
+TONES = {"recovered": "alarm", "recovered-after-reset": "alarm"} | dict.fromkeys(
+    ("generic", "not-recovered", REFERENCE), "calm"
+)
+"""How a verdict is coloured; the others ask for care."""
+
+
+def audit_page(audit: AuditResult, *, date: str, label: str | None = None) -> str:
+    """Make the page of one audit.
+
+    Args:
+        audit: The result of the audit.
+        date: What the page gives as its date; everything else in it depends on the audit alone.
+        label: What the audit is called; by default what its model was.
+    """
+    charts, name = Charts(), label or audit.model.source
+    view = audit_view(audit, charts, key="audit", label=name, alone=True)
+    return make_page("audits.html.j2", [view], charts, title=f"Audit of {name}", date=date, lead="")
+
+
+def overview_page(
+    audits: Sequence[tuple[str, AuditResult]],
+    *,
+    date: str,
+    title: str = "Audits",
+    lead: str = "",
+    about: Mapping[str, str] | None = None,
+) -> str:
+    """Make the page of several audits: a table of all, and each in detail.
+
+    Args:
+        audits: Name and result of each.
+        date: What the page gives as its date.
+        title: Heading of the page.
+        lead: What the page is about, in a sentence or two below the heading.
+        about: By name, what was audited, in a few words.
+    """
+    charts, first = Charts(), first_alike([audit for _, audit in audits])
+    views = [
+        audit_view(
+            audit, charts, key=f"audit-{i}", label=name, like=f"audit-{first[i]}", about=(about or {}).get(name, "")
+        )
+        for i, (name, audit) in enumerate(audits)
+    ]
+    return make_page("audits.html.j2", views, charts, title=title, date=date, lead=lead)
+
+
+def make_page(template: str, views: Sequence[View], charts: Charts, *, title: str, date: str, **view: Any) -> str:
+    """Render a page with what all pages have: runtime, script, style, and what its findings and verdicts mean."""
+    codes = {finding.code for one in views for finding in one["audit"].findings}
+    known = explanations()
+    return render(
+        template,
+        scripts=[runtime(), asset("page.js")],
+        data=charts.data,
+        title=title,
+        date=date,
+        version=__version__,
+        css=asset("page.css"),
+        verdicts=BADGES,
+        explanations={code: known[code] for code in sorted(codes & known.keys())},
+        views=views,
+        **view,
+    )
+
+
+def first_alike(audits: Sequence[AuditResult]) -> list[int]:
+    """Return, for each audit, the position of the first with the same settings and versions."""
+    places: dict[str, int] = {}
+    same = [json.dumps([audit.settings, audit.versions], sort_keys=True) for audit in audits]
+    return [places.setdefault(text, i) for i, text in enumerate(same)]
+
+
+def audit_view(
+    audit: AuditResult,
+    charts: Charts,
+    *,
+    key: str,
+    label: str,
+    about: str = "",
+    like: str = "",
+    reference: bool = False,
+    alone: bool = False,
+    brief: bool = False,
+) -> View:
+    """Arrange and render an audit, or say that its content is not what its schema promises: it may be a stranger's.
+
+    Args:
+        audit: The result of the audit.
+        charts: Where its charts go.
+        key: Its name in the page.
+        label: Its name for readers.
+        about: What was audited, in a few words.
+        like: Name in the page of the first audit with the same settings, which shows them.
+        reference: Whether the audited model is what the others are compared with.
+        alone: Whether the page has no other audit.
+        brief: Whether the page has so many audits that each shows a few figures only.
+    """
+    with reading(label):
+        badge = REFERENCE if reference else audit.verdict
+        unlike = reference and audit.verdict == "no-reference"
+        shown = {name: one for name, one in plan_audit(audit).items() if one.figure.on_page}
+        planned = {name: one for name, one in shown.items() if one.figure.brief or not brief}
+        view = {
+            "key": key,
+            "label": label,
+            "about": about,
+            "like": like or key,
+            "audit": audit,
+            "alone": alone,
+            "forget_names": [class_name(one, audit.class_names) for one in audit.forget_classes],
+            "tone": TONES.get(badge, "care"),
+            "badge": badge,
+            "statement": BADGES[REFERENCE] if unlike else audit.statement,
+            "limits": [f"{100 * audit.settings[name]:.3g}" for name in ("epsilon_r", "delta_f")],
+            "reading": reading_words(audit.scale, audit.rule, audit.variant),
+            "bars": accuracy_bars(audit),
+            "strip": [
+                (kind, value)
+                for kind, value in (("floor", audit.floor), ("reference", audit.reference_rs), ("model", audit.rs))
+                if value is not None
+            ],
+            "charts": charts.add(key, planned, narrow=not brief),
+            **score_tables(audit),
+            "diagnostics": diagnosis_tables(audit),
+            "settings": list(flat(audit.settings)),
+            "versions": list(flat(audit.versions)),
+            "facts": facts(audit),
+            "command": command(audit),
+            "command_notes": command_notes(audit),
+            "unusual": unusual(audit.settings),
+        }
+        return view | {"html": render_part("audit.html.j2", view=view)}
+
+
+def reading_words(scale: str, rule: str, variant: str) -> str:
+    """Say in one phrase how the numbers were read.
+
+    >>> reading_words("canonical", "source-free", "released")
+    'canonical scale, source-free rule (last epoch), forget row as released'
+    """
+    at_scale = scale if "=" in scale else f"{scale} scale"
+    chosen = f"{rule} rule ({RULES[rule]})" if rule in RULES else f"{rule} rule"
+    return f"{at_scale}, {chosen}, {'forget row as released' if variant == 'released' else f'{variant} variant'}"
+
+
+def accuracy_bars(audit: AuditResult) -> list[dict[str, Any]]:
+    """List the accuracies before and after relearning, of the model and of its reference."""
+    rows = []
+    for who, prefix in (("model", ""), ("reference", "reference_")):
+        for what in ("forget", "retain"):
+            for first in audit.results[:1]:
+                before, after = (getattr(first, f"{prefix}{what}_{when}") for when in ("before", "after"))
+                if before is not None and after is not None:
+                    rows.append({"who": who, "what": what, "before": before, "after": after})
+    return rows
+
+
+def score_tables(audit: AuditResult) -> dict[str, Any]:
+    """Arrange all scores, the verdict's first, and those of a sweep apart."""
+    heads = [*("Scale", "Forget row", "Rule", "RS", "± seeds", "ΔRS", "Forget before", "Forget after")]
+    heads += ["Retain before", "Retain after", "Epoch", "Alone it would say"]
+    words = ("Forget row", "Rule", "Alone it would say")
+    main: list[list[str]] = []
+    others: list[list[str]] = []
+    for one in audit.results:
+        shares = (one.forget_before, one.forget_after, one.retain_before, one.retain_after)
+        row = [
+            *(one.scale, "as released" if one.variant == "released" else one.variant, one.rule),
+            *(number(one.rs), number(one.rs_std), signed(one.delta_rs), *map(percent, shares)),
+            *(", ".join(map(str, one.epochs)), one.verdict),
+        ]
+        (main if one.scale in ("native", "canonical", audit.scale) else others).append(row)
+    points = audit.sweep.points if audit.sweep else ()
+    sweep = [
+        [
+            *(number(one.kappa), number(one.rs), number(one.reference_rs), signed(one.delta_rs)),
+            *(percent(one.retain_after), percent(one.forget_after)),
+        ]
+        for one in points
+    ]
+    curve = ("κ", "RS", "Reference", "ΔRS", "Retain after", "Forget after")
+    note = "The verdict rests on the first line."
+    return {
+        "scores": table("All readings: scale, forget row and rule", heads, main, words=words, note=note),
+        "sweep": [
+            table("RS at each scale of the sweep", curve, sweep),
+            table("Readings at the other scales of the sweep", heads, others, words=words),
+        ]
+        if sweep
+        else [],
+    }
+
+
+def facts(audit: AuditResult) -> list[tuple[str, str]]:
+    """List what was audited, compared with and measured on."""
+    found = {"Model": audit.model, "Reference": audit.reference, "Data": audit.data}
+    return [
+        (f"{what}: {name}", text) for what, one in found.items() if one for name, text in flat(msgspec.to_builtins(one))
+    ]
+
+
+def flat(value: Any, name: str = "", *, most: int = 24) -> Iterator[tuple[str, str]]:
+    """Flatten nested values to pairs of a dotted name and a text; a long list of numbers is cut.
+
+    >>> list(flat({"a": {"b": 1}, "c": [0.5, 2]}))
+    [('a.b', '1'), ('c', '0.5, 2')]
+    """
+    if isinstance(value, Mapping):
+        for key, item in value.items():
+            yield from flat(item, f"{name}.{key}" if name else str(key), most=most)
+    elif isinstance(value, list | tuple) and any(isinstance(item, Mapping | list | tuple) for item in value):
+        for i, item in enumerate(value[:most]):
+            yield from flat(item, f"{name}.{i}", most=most)
+    elif isinstance(value, list | tuple):
+        yield name, ", ".join(map(_text, value[:most])) + (f" … ({len(value)} in all)" if len(value) > most else "")
+    else:
+        yield name, _text(value)
+
+
+def _text(value: Any) -> str:
+    if value is None or isinstance(value, bool):
+        return {None: "–", True: "yes", False: "no"}[value]
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

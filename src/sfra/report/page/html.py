@@ -1,0 +1,177 @@
+"""From a view to one HTML file: templates that escape, numbers for readers, and a policy that forbids the network."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import zlib
+from collections.abc import Sequence
+from functools import cache
+from importlib import import_module
+from importlib.resources import files
+from math import isfinite
+from typing import Any
+
+from sfra.core.errors import MissingPackageError
+
+MISSING = "–"
+"""Stands for what was not measured."""
+
+_MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
+
+
+def render(template: str, *, scripts: Sequence[str], data: Any, **view: Any) -> str:
+    """Fill a template; its scripts are written into the file, and no others can run.
+
+    Args:
+        template: Name of a file in ``templates``.
+        scripts: JavaScript, in order; the policy of the page names their hashes.
+        data: What the scripts read, as plain values.
+        view: What the template shows; every text in it is escaped.
+    """
+    ours = [_package("markupsafe").Markup(script) for script in scripts]
+    return str(_template(template).render(**view, scripts=ours, policy=policy(scripts), data=packed(data)))
+
+
+def render_part(template: str, **view: Any) -> Any:
+    """Fill a template that becomes part of a page.
+
+    Raises:
+        ValueError: The view lacks something that the template shows.
+    """
+    try:
+        return _package("markupsafe").Markup(_template(template).render(**view))  # escaped by the template
+    except _package("jinja2").TemplateError as problem:
+        raise ValueError(str(problem)) from None
+
+
+def policy(scripts: Sequence[str]) -> str:
+    """Write the content security policy: nothing is loaded, and only these scripts run.
+
+    >>> policy([]).startswith("default-src 'none'")
+    True
+    """
+    hashes = [base64.b64encode(hashlib.sha256(script.encode()).digest()).decode() for script in scripts]
+    allowed = " ".join(f"'sha256-{one}'" for one in hashes) or "'none'"
+    return (
+        f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data:; base-uri 'none'; "
+        "form-action 'none'"
+    )
+
+
+def packed(value: Any) -> str:
+    """Write plain values as text that can stand anywhere in a page: JSON, compressed, in Base64.
+
+    >>> packed({"a": "</script>"})
+    'eJyrVkpUslKy0S9OLsosKLFTqgUAMFoFYw=='
+    """
+    text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return base64.b64encode(zlib.compress(text.encode(errors="replace"), 9)).decode()
+
+
+def number(value: float | None, digits: int = 2) -> str:
+    """Write a number for a reader.
+
+    >>> number(0.456), number(None), number(-0.001)
+    ('0.46', '–', '0.00')
+    """
+    if value is not None and not isfinite(value):
+        raise ValueError(f"{value} cannot be shown")
+    return MISSING if value is None else f"{value:z.{digits}f}".replace("-", "−")
+
+
+def signed(value: float | None, digits: int = 2) -> str:
+    """Write a difference with its sign, but zero without.
+
+    >>> signed(0.456), signed(-0.456), signed(0.001)
+    ('+0.46', '−0.46', '0.00')
+    """
+    text = number(value, digits)
+    return f"+{text}" if value is not None and value > 0 and float(text) > 0 else text
+
+
+def percent(value: float | None, digits: int = 1) -> str:
+    """Write a share in percent.
+
+    >>> percent(0.4567)
+    '45.7 %'
+    """
+    return MISSING if value is None else f"{number(100 * value, digits)} %"
+
+
+def minus(text: str) -> str:
+    """Write the minus of numbers within a text as one; hyphens of names stay.
+
+    >>> minus("-0.5 against +0.1, reset-row, 2-norm")
+    '−0.5 against +0.1, reset-row, 2-norm'
+    """
+    return _MINUS.sub("−", str(text))
+
+
+def span(values: Sequence[float] | None, *, sign: bool = False) -> str:
+    """Write an interval.
+
+    >>> span([0.1, 0.3]), span([-0.1, 0.3], sign=True)
+    ('0.10 to 0.30', '−0.10 to +0.30')
+    """
+    write = signed if sign else number
+    return MISSING if values is None else f"{write(values[0])} to {write(values[1])}"
+
+
+def table(
+    title: str, heads: Sequence[str], rows: Sequence[Sequence[str]], *, words: Sequence[str] = (), note: str = ""
+) -> dict[str, Any]:
+    """Arrange a table for its template; the first column and those of words are not numeric."""
+    columns = [{"heading": head, "numeric": i > 0 and head not in words} for i, head in enumerate(heads)]
+    return {"title": title, "columns": columns, "rows": rows, "notes": [note] if note else []}
+
+
+def explanations() -> dict[str, list[str]]:
+    """Return the paragraphs that explain each finding, by code, as HTML; :mod:`sfra.auditing.findings` raises them."""
+    parts = [section.strip().split("\n\n") for section in asset("flags.md").split("\n## ")[1:]]
+    return {heading.strip("`"): [inline(text) for text in texts] for heading, *texts in parts}
+
+
+def inline(text: str) -> Any:
+    """Turn a paragraph of Markdown into HTML: code and bold; a link becomes its text, for pages stand alone.
+
+    >>> print(inline("**When.** `a < b`, see [there](x.md)"))
+    <strong>When.</strong> <code>a &lt; b</code>, see there
+    """
+    markup = _package("markupsafe")
+    whole = str(markup.escape(" ".join(text.split())))
+    whole = re.sub(r"`([^`]+)`", r"<code>\1</code>", whole)
+    whole = re.sub(r"\*\*([^*]+)\*\*", r"<strong>\1</strong>", whole)
+    return markup.Markup(re.sub(r"\[([^\]]+)\]\([^)]*\)", r"\1", whole))
+
+
+def asset(name: str) -> str:
+    """Read a file of ``templates``."""
+    return (files("sfra.report") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _template(name: str) -> Any:
+    return _environment().get_template(name)
+
+
+@cache
+def _environment() -> Any:
+    jinja = _package("jinja2")
+    engine = jinja.Environment(
+        loader=jinja.FunctionLoader(asset),
+        autoescape=True,
+        undefined=jinja.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    engine.filters.update({write.__name__: write for write in (number, signed, percent, span, minus)})
+    return engine
+
+
+def _package(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        raise MissingPackageError(f"reports need the package {name}", do="pip install 'sfra[report]'") from None

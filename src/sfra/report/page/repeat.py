@@ -1,0 +1,108 @@
+"""The command line that repeats an audit, as far as its file knows it."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from sfra.auditing.result import AuditResult
+from sfra.bench.tables.names import DATASETS
+
+Part = list[str]
+
+OPTIONS = ("n", "m", "proposal", "score", "assignment", "scale", "epochs", "seeds", "seed", "max_draws")
+"""Settings that have an option of the same name."""
+
+PER_LINE = 4
+"""Options on a line of a command."""
+
+WITHOUT_OPTION = {
+    "learning_rate": 0.01,
+    "weight_decay": 0.0001,
+    "batch_size": 256,
+    "budgets": [0.01, 0.02, 0.05],
+    "epsilon_r": 0.05,
+    "delta_f": 0.5,
+}
+"""Settings that only the Python interface changes, with their defaults."""
+
+PLACEHOLDERS = ("MODEL", "DATA", "VALIDATION", "REFERENCE", "REFERENCE_DATA")
+"""Words that stand for paths, which an audit does not record."""
+
+HEADS = re.compile(r"head file .*|a head", re.DOTALL)
+"""What a head without an encoder is called."""
+
+FILES = (".npz", ".safetensors")
+"""Data that are one file; it may hold features, and has no validation part of its own."""
+
+_STATE_DICT = re.compile(r"state dict .* \(([^()]+)\)")
+_NAMED = re.compile(r"(.+) \(test\)")
+
+
+def command(audit: AuditResult) -> str:
+    """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
+    settings = audit.settings
+    parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
+    parts += [*_data(audit), *_architectures(audit)]
+    parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
+    parts += [] if settings["reset_row"] else [["--no-reset-row"]]
+    parts += [["--missing-row"]] if audit.model.forget_row == "missing" else []
+    parts += [["--diagnostics"]] if audit.diagnostics else []
+    parts += [["--device", str(settings["device"])]] if settings.get("device") not in (None, "cpu") else []
+    lines = [" ".join(map(shlex.join, parts[i : i + PER_LINE])) for i in range(0, len(parts), PER_LINE)]
+    return " \\\n    ".join(lines)
+
+
+def command_notes(audit: AuditResult) -> list[str]:
+    """Say what the placeholders of the command stand for, and what no option of it can say."""
+    used = [word for word in PLACEHOLDERS if word in shlex.split(command(audit).replace("\\\n", ""))]
+    *first, last = used
+    stand = f"{', '.join(first)} and {last} stand for your own files" if first else f"{last} stands for your own file"
+    notes = [f"{stand}; fingerprints are below."]
+    if audit.reference and audit.data and not _features(audit) and audit.data.source.endswith(FILES):
+        notes.append("If DATA holds features, the reference needs its own: --reference-data REFERENCE_DATA.")
+    return notes
+
+
+def unusual(settings: Mapping[str, Any]) -> list[str]:
+    """List the settings that only the Python interface can have changed.
+
+    >>> unusual({"batch_size": 64, "delta_f": 0.5})
+    ['batch_size=64']
+    """
+    changed = [name for name, usual in WITHOUT_OPTION.items() if settings.get(name, usual) != usual]
+    return [f"{name}={settings[name]}" for name in changed]
+
+
+def _data(audit: AuditResult) -> list[Part]:
+    """Say what is measured on, and compared with."""
+    if audit.data is None:
+        return []
+    source = audit.data.source
+    own = re.fullmatch(r"\d+ samples", audit.data.validation)
+    named = _NAMED.fullmatch(source) if own else None
+    parts = [["--data", named[1] if named and named[1] in DATASETS else "DATA"]]
+    if own and (source.endswith(FILES) or source.startswith("the given ")):
+        parts.append(["--validation", "VALIDATION"])
+    if audit.reference:
+        parts.append(["--reference", "REFERENCE"])
+        parts += [["--reference-data", "REFERENCE_DATA"]] if _features(audit) else []
+    return parts
+
+
+def _sources(audit: AuditResult) -> tuple[str, str]:
+    return audit.model.source, audit.reference.source if audit.reference else ""
+
+
+def _architectures(audit: AuditResult) -> list[Part]:
+    """Name the architectures of state dicts; a reference without one of its own takes that of the model."""
+    mine, other = map(_STATE_DICT.fullmatch, _sources(audit))
+    parts = [["--arch", mine[1]]] if mine else []
+    return parts + ([["--reference-arch", other[1]]] if other and (not mine or mine[1] != other[1]) else [])
+
+
+def _features(audit: AuditResult) -> bool:
+    """Say whether the data must have been features: a head alone is measured on nothing else."""
+    return any(map(HEADS.fullmatch, _sources(audit)))
