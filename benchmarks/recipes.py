@@ -2,7 +2,7 @@
 
 Every method is tried at multiples of its published learning rate, with a few variants; what the recipe says besides
 (batch size, epochs) is kept. A candidate is judged by its AUS on the validation split, averaged over the forget sets;
-the first of equals wins, and the multiples nearest to 1 come first. No test data and no audit has a say. One that
+the first of equals wins, and the multiples nearest to 1 come first. Neither test data nor an audit is used. One that
 diverges is out. ``--candidates FILE`` names the settings to try instead, as TOML: lists of tables under each method.
 Candidates that the CSV holds from an earlier search of the same method take part again. ``--write FILE`` puts what was
 chosen into the file of the recipe, with its source.

@@ -286,10 +286,10 @@ def test_probes_that_do_not_fit_are_refused(change: dict[str, Tensor], message: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"epochs": -1}, "number of epochs cannot be used\n  expected: 0 or more\n  got:      -1"),
-        ({"learning_rate": 0.0}, "learning_rate cannot be used\n  expected: a positive number"),
-        ({"weight_decay": -1.0}, "weight_decay cannot be used"),
-        ({"batch_size": 0}, "batch_size cannot be used\n  expected: at least 1"),
+        ({"epochs": -1}, "epochs must be at least 0\n  expected: 0 or more\n  got:      -1"),
+        ({"learning_rate": 0.0}, "learning_rate is out of range\n  expected: a positive number"),
+        ({"weight_decay": -1.0}, "weight_decay is out of range"),
+        ({"batch_size": 0}, "batch_size is out of range\n  expected: at least 1"),
         ({"epochs": 3, "record": [4]}, r"'all', 'last' or epochs from 0 to 3\n  got:      \[4\]"),
     ],
 )

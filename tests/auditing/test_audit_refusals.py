@@ -92,13 +92,13 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     ),
     "a reference that is not there": (
         {"data": knowing().data, "reference": "nowhere.pt", "reference_data": knowing().data},
-        "there is no such file or directory",
+        "the file or directory does not exist",
     ),
     "a reference that is not there, with an architecture": (
         {"data": knowing().data, "reference": "nowhere.pt", "reference_arch": "mynet:factory"},
-        "there is no such file or directory",
+        "the file or directory does not exist",
     ),
-    "an unknown device": ({"device": "abacus"}, "the device 'abacus' cannot be used"),
+    "an unknown device": ({"device": "abacus"}, "cannot use the device 'abacus'"),
     "an architecture for a head": ({"arch": "resnet18"}, "an architecture belongs to a state dict"),
 }
 
@@ -174,7 +174,7 @@ def test_a_network_is_not_its_own_reference_and_nothing_is_extracted_to_find_out
     source = tmp_path / "model.pt" if as_path else model
     for reference, message in (
         (source, "model and reference are the same model"),
-        (tmp_path / "gone.pt", "there is no such file or directory"),
+        (tmp_path / "gone.pt", "the file or directory does not exist"),
         (tmp_path / "gone.json", "cannot read .*gone.json"),
     ):
         with pytest.raises(InputError, match=message):

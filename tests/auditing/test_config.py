@@ -104,7 +104,7 @@ def test_shares_outside_zero_to_one_are_refused(shares: dict[str, Any]) -> None:
 @pytest.mark.parametrize("name", ["proposal", "score", "assignment"])
 def test_an_unknown_name_is_refused_before_anything_is_loaded(name: str) -> None:
     asked: dict[str, Any] = {name: "none"}
-    with pytest.raises(InputError, match=f"there is no such {name}"):
+    with pytest.raises(InputError, match=f"unknown {name}"):
         AuditConfig(**asked)
 
 

@@ -62,7 +62,7 @@ def test_settings_that_json_cannot_say_exactly_are_refused_and_the_place_is_name
 
 @pytest.mark.parametrize("kind", ["", "Train", "../train", "a.b", "a" * 41])
 def test_a_kind_that_could_not_name_a_folder_is_refused(kind: str) -> None:
-    with pytest.raises(InputError, match="cannot be a kind"):
+    with pytest.raises(InputError, match="wrong name for a kind"):
         make(kind)
 
 

@@ -83,7 +83,7 @@ def test_shared_cells_are_computed_once_and_a_second_run_computes_nothing(store:
     assert [store.result(goal)["value"] for goal in goals[:6]] == [3, 6, 9, 12, 9, 6]
     assert violations(store) == []
     assert str(summary) == "9 of 9 goals done"
-    assert run(goals, store, executor="there is no such executor").computed == ()
+    assert run(goals, store, executor="unknown executor").computed == ()
 
 
 def test_the_longest_chain_comes_first_or_goals_go_in_turn(tmp_path: Path) -> None:
@@ -275,5 +275,5 @@ def test_a_thousand_cells_in_one_chain_are_planned(store: Store) -> None:
 
 
 def test_an_unknown_executor_is_refused(store: Store) -> None:
-    with pytest.raises(InputError, match=r"no such executor(.|\n)*local or ray(.|\n)*slurm"):
+    with pytest.raises(InputError, match=r"unknown executor(.|\n)*local or ray(.|\n)*slurm"):
         run([number(1)], store, executor="slurm")

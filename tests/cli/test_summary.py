@@ -75,7 +75,7 @@ def test_score_comes_with_its_setting_spread_interval_and_floor(report: AuditRep
     shown = words(changed)
     assert "RS 0.875 0: nothing comes back; 1: all of it" in shown
     assert "± 0.004 over 2 seeds, 95 % interval 0.858 to 0.889" in shown
-    assert "canonical scale, source-free rule (last epoch: no real data has a say)" in shown
+    assert "canonical scale, source-free rule (last epoch: no real data is used)" in shown
     assert "floor 0.104 scored by a head that always answers the forgotten class" in shown
     assert "over 2 seeds" not in words(replace(changed, rs_std=None))
 
@@ -103,7 +103,7 @@ def test_missing_row_is_named(files: Files, capfd: Capture) -> None:
     arguments = ("audit", files.headless, "--forget", 3, "--missing-row", "--data", files.features)
     shown = " ".join(run(capfd, *arguments, "--n", 200, "--m", 20, "--epochs", 2).out.split())
     assert "(4 outputs, 8 features, no output for the forgotten class)" in shown
-    assert "source-free rule (last epoch: no real data has a say), forget row restored" in shown
+    assert "source-free rule (last epoch: no real data is used), forget row restored" in shown
 
 
 def test_every_reading_is_in_the_table_and_that_of_the_verdict_is_marked(report: AuditReport) -> None:

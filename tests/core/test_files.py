@@ -141,7 +141,7 @@ def test_text_in_an_archive_is_left_out(tmp_path: Path) -> None:
 
 def test_a_missing_file_and_a_foreign_suffix_are_refused(tmp_path: Path) -> None:
     missing = tmp_path / "none.npz"
-    assert refusal(missing) == f"there is no such file\n  got:      {missing}\n  do:       check the path"
+    assert refusal(missing) == f"the file does not exist\n  got:      {missing}\n  do:       check the path"
     (tmp_path / "model.pt").write_bytes(b"x")
     assert refusal(tmp_path / "model.pt").startswith("this is not a file of arrays\n  expected: a .safetensors or .npz")
 

@@ -27,7 +27,7 @@ def test_an_unknown_name_is_answered_with_what_is_known(spec: str | Path, tmp_pa
     with pytest.raises(InputError) as caught:
         load_data(spec)
     lines = str(caught.value).splitlines()
-    assert lines[0] == "there is no such data set, file or folder"
+    assert lines[0] == "no data set, file or folder has this name"
     assert "digits" in lines[1]
     assert ".npz or .safetensors file; an image folder" in lines[1]
     assert lines[2] == f"  got:      {spec}"
@@ -40,7 +40,7 @@ def test_a_file_of_another_kind_is_not_said_to_be_missing(tmp_path: Path) -> Non
 
 
 def test_a_missing_file_is_named() -> None:
-    with pytest.raises(InputError, match=r"there is no such file\n  got:      nowhere\.npz"):
+    with pytest.raises(InputError, match=r"the file does not exist\n  got:      nowhere\.npz"):
         load_data("nowhere.npz")
 
 

@@ -81,7 +81,7 @@ def test_a_subsample_is_within_bounds_and_in_proportion(labels: list[int], most:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     toy = scene()
-    with pytest.raises(InputError, match="there is no such space"):
+    with pytest.raises(InputError, match="unknown space"):
         geometry(toy.head, toy.probes, toy.features, toy.labels, spaces=["pixels"])
     with pytest.raises(InputError, match="no room for every class"):
         geometry(toy.head, toy.probes, toy.features, toy.labels, most=6)

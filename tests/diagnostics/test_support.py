@@ -61,5 +61,5 @@ def test_probes_of_an_audit_are_described_as_they_are() -> None:
 
 
 def test_an_unknown_proposal_is_refused() -> None:
-    with pytest.raises(InputError, match="there is no such proposal"):
+    with pytest.raises(InputError, match="unknown proposal"):
         compare_support(hidden().head, [FORGET], n=100, m=10, names=["cauchy"])

@@ -170,5 +170,5 @@ def test_odd_notes_are_one_message(content: str, folder: Path) -> None:
 
 
 def test_a_directory_that_is_not_there_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such directory"):
+    with pytest.raises(InputError, match="the directory does not exist"):
         load_model(tmp_path / "net")

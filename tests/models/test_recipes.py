@@ -93,9 +93,9 @@ def test_a_mistake_is_named_with_its_file_and_place(tmp_path: Path, text: str, m
 
 
 def test_a_recipe_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no such recipe\n  expected: a \.toml file, or one of cifar10-.*"):
+    with pytest.raises(InputError, match=r"unknown recipe\n  expected: a \.toml file, or one of cifar10-.*"):
         recipes.load("cifar")
-    with pytest.raises(InputError, match=r"there is no such file\n  got: +.*none\.toml"):
+    with pytest.raises(InputError, match=r"the file does not exist\n  got: +.*none\.toml"):
         recipes.load(tmp_path / "none.toml")
 
 

@@ -141,5 +141,5 @@ def test_an_id_is_fetched_as_data_only(tmp_path: Path, monkeypatch: pytest.Monke
 
 
 def test_a_name_that_is_neither_a_directory_nor_an_id_is_one_message(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="there is no such checkpoint"):
+    with pytest.raises(InputError, match="the checkpoint does not exist"):
         build("small-mlp", classes=4, pretrained=tmp_path / "net")

@@ -80,7 +80,7 @@ def test_a_missing_path_is_refused_without_asking_the_hub(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="there is no such file or directory") as caught:
+    with pytest.raises(InputError, match="the file or directory does not exist") as caught:
         load(name or "nothing at all")
     assert "check the path" in str(caught.value)
 
@@ -90,7 +90,7 @@ def test_a_missing_path_is_said_to_be_missing_whatever_the_architecture(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="there is no such file or directory"):
+    with pytest.raises(InputError, match="the file or directory does not exist"):
         load(name, arch="mynet:factory")
 
 

@@ -259,5 +259,5 @@ def test_the_source_and_the_fingerprint_describe_the_model() -> None:
 
 
 def test_an_unknown_device_is_refused() -> None:
-    with pytest.raises(InputError, match="the device 'gpu' cannot be used"):
+    with pytest.raises(InputError, match="cannot use the device 'gpu'"):
         load(Net(), example=EXAMPLE, device="gpu")

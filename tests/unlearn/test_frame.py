@@ -225,7 +225,7 @@ def test_a_name_is_registered_once_and_an_unknown_one_is_refused_with_the_list()
         unlearn.register("delete")(Bias)
     assert "bias" not in unlearn.names()
     with pytest.raises(
-        InputError, match=r"no such unlearning method\n  expected: bad-teacher, boundary-shrink, .*\n  got: +del$"
+        InputError, match=r"unknown unlearning method\n  expected: bad-teacher, boundary-shrink, .*\n  got: +del$"
     ):
         unlearn.get("del")
 

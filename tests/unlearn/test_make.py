@@ -193,7 +193,7 @@ def test_what_does_not_fit_is_refused(original: Made) -> None:
     few = Checkpoint(model=build("small-mlp", classes=4, seed=0), backbone="small-mlp", classes=4)
     with pytest.raises(InputError, match=r"not trained on this data set\n  expected: 10 outputs.*\n  got: +4"):
         unlearn_model(few, data="digits", method="delete", forget=(1,))
-    with pytest.raises(InputError, match="device 'nowhere' cannot be used"):
+    with pytest.raises(InputError, match="cannot use the device 'nowhere'"):
         trained(device="nowhere")
 
 

@@ -160,7 +160,7 @@ def test_a_broken_plug_in_is_reported_with_its_package_and_the_others_still_load
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         unlearn.names()
-    with pytest.raises(InputError, match=r"no such unlearning method\n(.*\n)+  do: +repair or remove package pack-bad"):
+    with pytest.raises(InputError, match=r"unknown unlearning method\n(.*\n)+  do: +repair or remove package pack-bad"):
         unlearn.get("half")
 
 
@@ -184,5 +184,5 @@ def test_a_name_that_could_be_an_address_is_not_registered(outside: Outside, nam
     outside.module("mine", method("Mine"))
     mine = unlearn.get("mine:Mine")
     assert isinstance(mine, type)
-    with pytest.raises(InputError, match=r"cannot be the name of a method\n  expected: text without a colon"):
+    with pytest.raises(InputError, match=r"wrong name for a method\n  expected: text without a colon"):
         unlearn.register(name)(mine)

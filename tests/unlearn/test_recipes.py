@@ -49,7 +49,7 @@ def test_the_public_codes_rates_are_those_of_the_step_recipes(dataset: str, othe
     [
         (
             {"delet": {}},
-            r"there is no such unlearning method\n  expected: .*delete.*\n  got: +delet\n",
+            r"unknown unlearning method\n  expected: .*delete.*\n  got: +delet\n",
         ),
         ({"delete": {"alpha": 1}}, r"mine \[methods\.delete\]: there is no setting 'alpha'\n  expected: .*epochs"),
         ({"delete": {"epochs": "3"}}, r"mine \[methods\.delete\]: Expected `int`, got `str` for `epochs`"),

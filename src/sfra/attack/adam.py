@@ -51,7 +51,7 @@ class Recipe:
             ("batch_size", self.batch_size >= 1, "at least 1"),
         ):
             if not fits:
-                raise InputError(f"{name} cannot be used", expected=expected, got=getattr(self, name))
+                raise InputError(f"{name} is out of range", expected=expected, got=getattr(self, name))
 
 
 class CompiledEngine:

@@ -69,9 +69,9 @@ def head_size(weights: Float[Tensor, "kept C d"]) -> tuple[str, str]:
 def kept_epochs(epochs: int, record: Record) -> tuple[int, ...]:
     """Return the epochs to keep, ascending."""
     if isinstance(epochs, bool) or not isinstance(epochs, int):
-        raise InputError("the number of epochs is none", expected="a whole number", got=repr(epochs))
+        raise InputError("epochs must be a whole number", expected="a whole number", got=repr(epochs))
     if epochs < 0:
-        raise InputError("the number of epochs cannot be used", expected="0 or more", got=epochs)
+        raise InputError("epochs must be at least 0", expected="0 or more", got=epochs)
     if record == "all":
         return tuple(range(epochs + 1))
     asked = () if record == "last" else tuple(record)

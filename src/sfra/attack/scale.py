@@ -52,7 +52,7 @@ class Scale(Protocol):
         """Median norm of the centred retain rows, where the scale fixes it."""
 
     def place(self, head: Head, retain: Sequence[int]) -> Placed:
-        """Bring a head to this scale; only its retain rows have a say."""
+        """Bring a head to this scale; only its retain rows count."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +72,7 @@ class Canonical:
     """Centred rows of a fixed size.
 
     Centre the rows on the mean of the retain rows (softmax ignores a common row) and the biases on their median, then
-    rescale so that the median norm of the retain rows is ``kappa``. The forget row has no say, so a row that exploded,
+    rescale so that the median norm of the retain rows is ``kappa``. The forget row does not count: one that exploded,
     vanished or is missing does not set the scale.
     """
 
@@ -91,7 +91,7 @@ class Canonical:
         if size == 0.0:
             raise InputError(
                 "the head has no scale: its retain rows do not differ",
-                expected="retain rows of which more than half lie away from their mean",
+                expected="more than half of the retain rows away from their mean",
                 got=f"{len({tuple(row) for row in rows.tolist()})} different rows among {len(rows)}",
                 do="check how the model was saved: such a head cannot tell its classes apart",
             )

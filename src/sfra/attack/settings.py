@@ -16,7 +16,7 @@ from sfra.core.errors import InputError
 from sfra.core.head import MIN_CLASSES
 
 PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
-"""Up to so many classes: candidates per class, probes per class. The figures of the published protocol."""
+"""Number of classes up to which, candidates per class, probes per class. The figures of the published protocol."""
 
 STABLE_M, STABLE_PROBES = 200, 1800
 """M = 200 was seen to be stable at ten classes: 9 x 200 forget probes."""

@@ -102,7 +102,7 @@ def check_evaluation(
     width: int,
     do: str = NUMBERING,
 ) -> None:
-    """Refuse, before any work is done, data that a head of so many classes and such a width cannot be measured on."""
+    """Refuse, before any work, data that do not fit the classes and the width of a head."""
     _check_data(features, labels, classes=classes, width=width, do=do)
     counts = torch.bincount(labels.long().cpu(), minlength=classes)
     Trace(hits=counts[None], counts=counts, forget_classes=_check_forget(forget, classes))
@@ -163,17 +163,15 @@ def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, d
 
 
 def _check_forget(forget: Sequence[int], classes: int) -> tuple[int, ...]:
-    """Return the forget classes in order, or say why they cannot be."""
+    """Return the forget classes in order, or refuse them."""
     try:
         distinct = sorted({operator.index(label) for label in forget})
     except TypeError:
-        raise InputError(
-            "these cannot be the forget classes", expected="indices, as in [7]", got=repr(forget)
-        ) from None
+        raise InputError("wrong forget classes", expected="indices, as in [7]", got=repr(forget)) from None
     in_range = all(0 <= c < classes for c in distinct)
     if len(distinct) != len(forget) or not in_range or not 0 < len(distinct) < classes:
         raise InputError(
-            "these cannot be the forget classes",
+            "wrong forget classes",
             expected=f"one or more distinct indices from 0 to {classes - 1}, but not all of them",
             got=list(forget),
         )

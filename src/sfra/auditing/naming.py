@@ -55,7 +55,7 @@ def _class_index(given: SupportsIndex | str, class_names: Sequence[str] | None) 
 
 
 def _index(given: SupportsIndex) -> int:
-    """Take a whole number of any type; True and False are none, although Python counts with them."""
+    """Take a whole number of any type; True and False are refused, although Python counts with them."""
     try:
         if isinstance(given, bool) or str(getattr(given, "dtype", "")).endswith("bool"):
             raise TypeError("True and False")  # noqa: TRY301

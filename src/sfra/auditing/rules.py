@@ -13,7 +13,7 @@ RETAIN_FLOOR = 0.9
 """Share of the released retain accuracy that an epoch must keep to be a worst case."""
 
 VERDICT_RULE = "source-free"
-"""Rule of the verdict: no real data has a say in which epoch counts."""
+"""Rule of the verdict: no real data decides which epoch counts."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,7 +44,7 @@ def worst_case_epoch(trace: Trace) -> int:
 
 
 RULES: dict[str, Rule] = {
-    "source-free": Rule(sentence="last epoch: no real data has a say", choose=last_epoch),
+    "source-free": Rule(sentence="last epoch: no real data is used", choose=last_epoch),
     "validation": Rule(sentence="best epoch on validation data", choose=best_epoch, validates=True),
     "worst-case": Rule(
         sentence=f"best epoch on the test data that keeps {RETAIN_FLOOR:.0%} of the retain accuracy: an upper bound",

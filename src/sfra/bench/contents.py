@@ -12,7 +12,7 @@ from sfra.bench.engine.store import Store
 from sfra.core.errors import InputError, SfraError
 
 LARGEST = 1e300
-"""Numbers beyond it are none that was measured; a whole number in JSON may have any number of digits."""
+"""No measured number is larger; a whole number in JSON may have any number of digits."""
 
 Kind = tuple[Callable[[Any], bool], str]
 """A test of a value, and what passes it in words."""

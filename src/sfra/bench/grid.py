@@ -149,7 +149,7 @@ def _check(
     from sfra.release.base import usable_device
 
     if executor not in EXECUTORS:
-        raise InputError("there is no such executor", expected=" or ".join(EXECUTORS), got=executor)
+        raise InputError("unknown executor", expected=" or ".join(EXECUTORS), got=executor)
     if address is not None:
         return
     if (written_out(folder) / "store.json").is_file():

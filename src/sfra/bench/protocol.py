@@ -253,13 +253,13 @@ def _read(source: str) -> dict[str, Any]:
         path = _shipped() / f"{source}.toml"
         if source not in protocol_names():
             raise InputError(
-                "there is no such protocol",
+                "unknown protocol",
                 expected=f"{', '.join(protocol_names())}, or the path of a .toml file",
                 got=source,
                 do=meant(source, protocol_names()) or "choose one of sfra list protocols",
             )
     if not path.is_file():
-        raise InputError("there is no such file", got=source, do="check the path")
+        raise InputError("the file does not exist", got=source, do="check the path")
     try:
         return parse_toml(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as problem:

@@ -189,7 +189,7 @@ def _stay_correct(
 
 def _check(head: Head, train: FeatureSet, forget: Sequence[int], *, variant: str, k: int, max_drop: float) -> None:
     if variant not in VARIANTS:
-        raise InputError("there is no such variant of PRA", expected=" or ".join(VARIANTS), got=variant)
+        raise InputError("unknown variant of PRA", expected=" or ".join(VARIANTS), got=variant)
     if k < 1:
         raise InputError("a prototype needs samples", expected="k of 1 or more", got=k)
     if not 0.0 <= max_drop <= 1.0:

@@ -19,7 +19,7 @@ from torch import Tensor
 from sfra.core.errors import InputError, UnsafeFileError
 
 SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 2**28, 200
-"""A file that grows to more than so many bytes and so many times its size is no file of features or weights."""
+"""Bytes, and growth over the file's size, above which a file cannot hold features or weights."""
 
 EMPTY = "an empty file"
 
@@ -27,7 +27,7 @@ EMPTY = "an empty file"
 def read_arrays(source: Path) -> dict[str, Tensor]:
     """Read every array of numbers in a ``.safetensors`` or ``.npz`` file without unpickling anything."""
     if not source.is_file():
-        raise InputError("there is no such file", got=source, do="check the path")
+        raise InputError("the file does not exist", got=source, do="check the path")
     if source.suffix not in (".safetensors", ".npz"):
         raise InputError("this is not a file of arrays", expected="a .safetensors or .npz file", got=source.name)
     if source.stat().st_size == 0:

@@ -326,7 +326,7 @@ def _candidates(official: Official) -> Iterator[Path]:
 
 
 def _visible(folder: Path) -> list[Path]:
-    """List what is in a folder; nothing if it is none, or may not be read."""
+    """List what is in a folder; nothing if it is not a folder, or may not be read."""
     try:
         return sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError:

@@ -34,7 +34,7 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
     torch.Size([2, 2])
     """
     if split not in SPLITS:
-        raise InputError("there is no such split", expected=", ".join(SPLITS), got=split)
+        raise InputError("unknown split", expected=", ".join(SPLITS), got=split)
     named = loader_of(spec)
     if named is not None:
         return named(split)
@@ -81,7 +81,7 @@ def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
         return load_file(path)
     there = path is not None and path.is_file()
     raise InputError(
-        f"{path} is not data that can be read" if there else "there is no such data set, file or folder",
+        f"{path} is not data that can be read" if there else "no data set, file or folder has this name",
         expected=f"one of {', '.join(datasets())}; a .npz or .safetensors file; an image folder; a Parquet folder; "
         "the id of a data set on the Hugging Face hub; in Python also a pair (features, labels) or (images, labels)",
         got=type(spec).__name__ if path is None else f"a file {path.name}" if there else spec,

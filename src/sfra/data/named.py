@@ -29,7 +29,7 @@ Loader = Callable[[Split], FeatureSet | ImageSet]
 LAYOUTS = (recognise_batches, recognise_folders, recognise_tables)
 
 VALIDATION = 20
-"""One training image in so many is held back to validate: 5 %."""
+"""One training image in this many is held back to validate: 5 %."""
 
 _DATASETS: dict[str, tuple[str, Loader]] = {}
 

@@ -71,7 +71,7 @@ def parse_address(spec: str) -> Address:
 
 
 def find_tables(address: Address, *, ask: bool) -> Files:
-    """List the tables at an address by split, none if there are none; ``ask`` the hub for what is not here."""
+    """List the tables at an address by split, empty if there are none; ``ask`` the hub for what is not here."""
     path = Path(address.place)
     if not path.exists():
         known = re.fullmatch(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", address.place)

@@ -30,7 +30,7 @@ class Alignment(Record):
     probe_norm: float
     """``‖μ_S‖``."""
     chance_norm: float | None
-    """``√(Σ var(s_i)/n_S)``, the norm to expect of ``μ_S`` from so many probes whose true mean is zero."""
+    """``√(Σ var(s_i)/n_S)``, the norm to expect of ``μ_S`` from as many probes whose true mean is zero."""
     feature_norm: float
     """``‖μ_E‖``."""
     probes: int

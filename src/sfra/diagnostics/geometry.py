@@ -85,7 +85,7 @@ def geometry(
     """
     unknown = [space for space in spaces if space not in SPACES]
     if unknown:
-        raise InputError("there is no such space", expected=" or ".join(SPACES), got=", ".join(unknown))
+        raise InputError("unknown space", expected=" or ".join(SPACES), got=", ".join(unknown))
     generator = torch.Generator().manual_seed(seed)
     real = stratify(labels.cpu(), most - most // 2, generator)
     drawn = stratify(probes.labels.cpu(), most // 2, generator)

@@ -224,7 +224,7 @@ def _resample(
 def _thin(
     retain: Sequence[int], exact: Float[Tensor, "B R"], approximate: Float[Tensor, " B"], most: int
 ) -> tuple[tuple[int, float, float], ...]:
-    """Take at most so many pairs: bootstrap samples at even steps, competitors in turn."""
+    """Take at most ``most`` pairs: bootstrap samples at even steps, competitors in turn."""
     samples, competitors = exact.shape
     count = min(most, samples * competitors)
     places = [(k * samples // count, k % competitors) for k in range(count)]

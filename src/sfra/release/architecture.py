@@ -201,7 +201,7 @@ def _with_fitting_classes(known: Backbone, weights: Mapping[str, Tensor]) -> nn.
     """Build a backbone with as many outputs as the state dict has.
 
     The first guess is the height of the last matrix, or else of the last 1x1 convolution. Where only some shapes
-    then disagree, and the weights have one and the same height there, that height is the number of classes.
+    then disagree, and the weights have the same height there, that height is the number of classes.
     """
     shapes = [tuple(tensor.shape) for tensor in reversed(list(weights.values()))]
     matrices = [shape[0] for shape in shapes if len(shape) == 2]

@@ -102,7 +102,7 @@ def loader_of(source: object) -> Loader:
         return found
     forms = ", ".join(loader.description for loader in LOADERS)
     if isinstance(source, str):
-        raise InputError("there is no such file or directory", expected=forms, got=source, do="check the path")
+        raise InputError("the file or directory does not exist", expected=forms, got=source, do="check the path")
     if isinstance(source, Path):
         got = source.suffix or "no suffix"
         raise InputError(f"{source.name} is not a model that can be read", expected=forms, got=got)
@@ -170,7 +170,7 @@ def usable_device(device: str | torch.device) -> torch.device:
         torch.Generator(found)  # not every device that torch knows can compute: meta holds shapes only
     except (RuntimeError, AssertionError, NotImplementedError) as problem:
         raise InputError(
-            f"the device {str(device)!r} cannot be used",
+            f"cannot use the device {str(device)!r}",
             expected="cpu, cuda, cuda:1, mps ... as this machine has them",
             got=one_line(problem),
         ) from None

@@ -194,7 +194,7 @@ def _choose(model: nn.Module, outputs: Sequence[Tensor], seen: Sequence[Seen]) -
         raise InputError(
             "no linear layer produces this model's logits",
             expected="logits = W z + b of one linear layer, matrix product or 1x1 convolution",
-            got=f"{len(seen)} linear calls, none of which gives the output {list(outputs[0].shape)}",
+            got=f"{len(seen)} linear calls, and none gives the output {list(outputs[0].shape)}",
             do="a temperature, a cosine classifier or any step after the last layer must be folded into W and b,"
             " or removed; a head by itself can be audited with sfra.Head(weight, bias)",
         )

@@ -53,7 +53,7 @@ class OnnxEncoder:
         return PICKS[self.pick](self.run(images)[0])
 
     def run(self, images: Tensor) -> tuple[Positions, Logits]:
-        """Return what enters the head and what the graph answers, in batches of the fixed size if need be."""
+        """Return what enters the head and what the graph answers, in batches of the fixed size where there is one."""
         entered, answered = [], []
         for chunk in torch.split(images, self.batch or max(1, len(images))):
             rows, missing = len(chunk), (self.batch or len(chunk)) - len(chunk)

@@ -75,7 +75,7 @@ def external_tensors(model: Any) -> Iterator[Any]:
 
 
 def evaluator(model: Any) -> Callable[[str], NDArray[Any]]:
-    """Return a function from a constant tensor's name to its value, computed by onnxruntime if need be."""
+    """Return a function from a constant tensor's name to its value, computed by onnxruntime where necessary."""
     onnx = require("onnx", extra="onnx")
     initial = {tensor.name: tensor for tensor in model.graph.initializer}
     producers = {name: node for node in model.graph.node for name in node.output}

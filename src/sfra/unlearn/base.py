@@ -47,7 +47,7 @@ class Record:
     loss: float
     """Mean over the epoch's steps."""
     quality: Quality | None
-    """On the validation split; None where there is none."""
+    """On the validation split; None if there is none."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,7 +93,7 @@ class UnlearningMethod(ABC):
     """Training data that the method reads."""
 
     epochs: int
-    """Passes, of which the best on the validation split is kept."""
+    """Passes; the best on the validation split is kept."""
     batch_size: int
     """Samples per step."""
     learning_rate: float

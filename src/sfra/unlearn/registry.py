@@ -50,7 +50,7 @@ def register(name: str) -> Callable[[type[M]], type[M]]:
         if name in _METHODS:
             raise InputError("an unlearning method of this name exists", got=f"{name} ({_METHODS[name].__name__})")
         if not name or ":" in name:
-            raise InputError("this cannot be the name of a method", expected="text without a colon", got=repr(name))
+            raise InputError("wrong name for a method", expected="text without a colon", got=repr(name))
         method.name = name
         _METHODS[name] = method
         return method
@@ -141,7 +141,7 @@ def _find(name: str) -> type[UnlearningMethod]:
         return method
     if name not in _METHODS:
         do = "; ".join(f"repair or remove {plugin}" for plugin in broken) or meant(name, names())
-        raise InputError("there is no such unlearning method", expected=", ".join(names()), got=name, do=do)
+        raise InputError("unknown unlearning method", expected=", ".join(names()), got=name, do=do)
     return _METHODS[name]
 
 

@@ -81,4 +81,4 @@ def test_an_uneven_share_and_an_unknown_method_are_refused() -> None:
     )
     with pytest.raises(InputError) as problem:
         assign(torch.zeros(6, 2), 3, "auction")
-    assert str(problem.value) == ("there is no such assignment\n  expected: greedy or optimal\n  got:      auction")
+    assert str(problem.value) == ("unknown assignment\n  expected: greedy or optimal\n  got:      auction")

@@ -105,7 +105,7 @@ def test_an_unknown_proposal_is_refused_with_the_known_names() -> None:
     with pytest.raises(InputError) as problem:
         proposals.get("cauchy")
     assert str(problem.value) == (
-        "there is no such proposal\n"
+        "unknown proposal\n"
         "  expected: gaussian or uniform or laplace or relu-gaussian or abs-gaussian\n"
         "  got:      cauchy"
     )

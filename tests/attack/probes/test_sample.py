@@ -137,16 +137,16 @@ def test_a_class_that_ties_with_an_earlier_one_everywhere_is_named() -> None:
         ),
         (
             {"n": 9, "m": 1, "proposal": "cauchy"},
-            "there is no such proposal\n  expected: gaussian or uniform or laplace or relu-gaussian or abs-gaussian\n"
+            "unknown proposal\n  expected: gaussian or uniform or laplace or relu-gaussian or abs-gaussian\n"
             "  got:      cauchy",
         ),
         (
             {"n": 9, "m": 1, "score": "margin"},
-            "there is no such score\n  expected: softmax or entropy or energy\n  got:      margin",
+            "unknown score\n  expected: softmax or entropy or energy\n  got:      margin",
         ),
         (
             {"n": 9, "m": 1, "assignment": "auction"},
-            "there is no such assignment\n  expected: greedy or optimal\n  got:      auction",
+            "unknown assignment\n  expected: greedy or optimal\n  got:      auction",
         ),
     ],
 )

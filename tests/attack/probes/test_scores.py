@@ -108,9 +108,7 @@ def test_equal_logits_are_the_least_sure_of_all() -> None:
 def test_an_unknown_score_is_refused_with_the_known_names() -> None:
     with pytest.raises(InputError) as problem:
         scores.get("margin")
-    assert str(problem.value) == (
-        "there is no such score\n  expected: softmax or entropy or energy\n  got:      margin"
-    )
+    assert str(problem.value) == ("unknown score\n  expected: softmax or entropy or energy\n  got:      margin")
     assert scores.names() == NAMES
 
 

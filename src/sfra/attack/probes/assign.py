@@ -42,7 +42,7 @@ def assign(affinity: Float[Tensor, "n F"], m: int, method: str) -> Int[Tensor, "
         return _greedy(affinity, m)
     if method == "optimal":
         return _optimal(affinity, m)
-    raise InputError("there is no such assignment", expected=" or ".join(ASSIGNMENTS), got=method)
+    raise InputError("unknown assignment", expected=" or ".join(ASSIGNMENTS), got=method)
 
 
 def _greedy(affinity: Tensor, m: int) -> Tensor:

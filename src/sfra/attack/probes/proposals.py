@@ -93,7 +93,7 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Proposal:
     """Return a proposal by name."""
     if name not in _PROPOSALS:
-        raise InputError("there is no such proposal", expected=" or ".join(_PROPOSALS), got=name)
+        raise InputError("unknown proposal", expected=" or ".join(_PROPOSALS), got=name)
     return _PROPOSALS[name]
 
 

@@ -30,7 +30,7 @@ class Review:
     """Watch the pools fill, and end the stream when it no longer pays.
 
     A plain draw fills a place in some open pool with probability ``Σ p_k`` over the open classes; a conditional
-    sample always does, at the cost of so many plain draws. So the stream ends when the open classes' total
+    sample always does, at the cost of that many plain draws. So the stream ends when the open classes' total
     acceptance falls below one over that cost, unless finishing by plain draws is cheaper than the switch. The
     decision rests on counts alone, never on scores, so the pools stay exact.
     """

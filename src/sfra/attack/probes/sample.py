@@ -141,7 +141,7 @@ def _check_room(probes: int, width: int) -> None:
     """Refuse probes that would fill the memory."""
     if probes * width > MOST_NUMBERS:
         raise InputError(
-            "so many probes do not fit into memory",
+            "the probes do not fit into memory",
             expected=f"at most {MOST_NUMBERS // width:,} probes of {width:,} numbers",
             got=f"{probes:,}",
             do="lower m",

@@ -55,7 +55,7 @@ def names() -> tuple[str, ...]:
 def get(name: str) -> Score:
     """Return a score by name."""
     if name not in _SCORES:
-        raise InputError("there is no such score", expected=" or ".join(_SCORES), got=name)
+        raise InputError("unknown score", expected=" or ".join(_SCORES), got=name)
     return _SCORES[name]
 
 

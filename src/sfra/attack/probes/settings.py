@@ -34,7 +34,7 @@ class ProbeSettings:
         proposals.get(self.proposal)
         scores.get(self.score)
         if self.assignment not in ASSIGNMENTS:
-            raise InputError("there is no such assignment", expected=" or ".join(ASSIGNMENTS), got=self.assignment)
+            raise InputError("unknown assignment", expected=" or ".join(ASSIGNMENTS), got=self.assignment)
         for name in ("n", "m", "max_draws"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:

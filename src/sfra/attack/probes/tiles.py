@@ -13,7 +13,7 @@ Result = TypeVar("Result")
 
 
 def in_order(work: Callable[[int], Result], indices: Iterable[int], threads: int | None = None) -> Iterator[Result]:
-    """Yield ``work(i)`` for each index, in order, from so many threads (by default as many as torch uses).
+    """Yield ``work(i)`` for each index, in order, on several threads (by default as many as torch uses).
 
     What the caller sees does not depend on the number of threads, also when it stops early.
 

@@ -44,7 +44,7 @@ class Cell:
 
     def __post_init__(self) -> None:
         if KIND.fullmatch(self.kind) is None:
-            raise InputError("this cannot be a kind of cell", expected="lower-case, digits, '-'", got=repr(self.kind))
+            raise InputError("wrong name for a kind of cell", expected="lower-case, digits, '-'", got=repr(self.kind))
         object.__setattr__(self, "settings", json.loads(canonical(self.settings, what=f"settings of {self.kind}")))
         values = (f"{name}={value}" for name, value in self.settings.items() if not isinstance(value, dict))
         object.__setattr__(self, "label", self.label or " ".join((self.kind, *values)))

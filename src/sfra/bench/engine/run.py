@@ -108,7 +108,7 @@ def _find_pool(name: str) -> Callable[..., Pool]:
         from sfra.bench.engine.ray_pool import RayPool
 
         return RayPool
-    raise InputError("there is no such executor", expected="local or ray", got=name)
+    raise InputError("unknown executor", expected="local or ray", got=name)
 
 
 class _Loop:

@@ -62,7 +62,7 @@ def task(kind: str, *, version: int = 1) -> Callable[[F], F]:
     empty folder for its own files, and a :class:`Context`; it returns a dict of JSON values.
     """
     if KIND.fullmatch(kind) is None:
-        raise InputError("this cannot be a kind of cell", expected="lower-case letters, digits and '-'", got=repr(kind))
+        raise InputError("wrong name for a kind of cell", expected="lower-case letters, digits and '-'", got=repr(kind))
 
     def enter(function: F) -> F:
         known = _TASKS.get(kind)

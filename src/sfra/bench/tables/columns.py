@@ -14,7 +14,7 @@ Write = Callable[[Number | None], str | None]
 
 
 def decimals(digits: int, factor: Number = 1) -> Write:
-    """Write numbers with so many decimals, never as minus zero; a missing one stays missing.
+    """Write numbers with a fixed number of decimals, never as minus zero; a missing one stays missing.
 
     >>> score(0.987), score(-0.001), percent(0.9465), percent(None)
     ('0.99', '0.00', '94.65', None)

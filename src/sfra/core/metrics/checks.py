@@ -29,7 +29,7 @@ def accuracies(*values: SupportsFloat) -> list[float]:
 
 
 def fraction(value: SupportsFloat, name: str) -> float:
-    """Return a float in [0, 1], or say that it is none and, for 1 to 100, that it looks like a percentage."""
+    """Return a float in [0, 1], or refuse it; a number from 1 to 100 looks like a percentage."""
     number = float(value)
     if 0.0 <= number <= 1.0:
         return number

@@ -72,7 +72,7 @@ def _start_from(
         directory = fetch(str(pretrained))
     if not directory.is_dir():
         expected = "a model directory, or an id owner/name"
-        raise InputError("there is no such checkpoint", expected=expected, got=pretrained, do="check the path")
+        raise InputError("the checkpoint does not exist", expected=expected, got=pretrained, do="check the path")
     with seeded(seed):  # transformers draws a head where the checkpoint has none
         weights, config = _read(known, directory, spare=() if keep_head else head)
     outputs = {len(weights[name]) for name in head} if keep_head else {classes}

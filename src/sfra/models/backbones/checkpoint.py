@@ -117,7 +117,7 @@ def load_model(folder: str | Path) -> Checkpoint:
     if not directory.is_dir():
         is_file = directory.is_file()
         raise InputError(
-            f"{directory.name} is not a model directory" if is_file else "there is no such directory",
+            f"{directory.name} is not a model directory" if is_file else "the directory does not exist",
             expected="a folder with config.json and model.safetensors",
             got="a file" if is_file else folder,
             do="make one with sfra train, or save_pretrained of transformers" if is_file else "check the path",

@@ -70,13 +70,13 @@ def load(source: str | Path) -> Recipe:
     path = Path(source)
     if path.suffix != SUFFIX:
         raise InputError(
-            "there is no such recipe",
+            "unknown recipe",
             expected=f"a .toml file, or one of {', '.join(names())}",
             got=source,
             do=meant(source, names()) or "choose one of sfra list recipes",
         )
     if not path.is_file():
-        raise InputError("there is no such file", got=path, do="check the path")
+        raise InputError("the file does not exist", got=path, do="check the path")
     return _read(path)
 
 
@@ -86,7 +86,7 @@ def describe(name: str) -> str:
 
 
 def find(dataset: str, backbone: str) -> Recipe | None:
-    """Return the usual recipe for a data set and a backbone, called ``DATASET-BACKBONE``; None where there is none."""
+    """Return the usual recipe for a data set and a backbone, called ``DATASET-BACKBONE``; None if there is none."""
     name = f"{dataset}-{backbone}"
     return load(name) if name in _shipped() else None
 
