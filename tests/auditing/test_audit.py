@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 from builders.audits import FORGET, SMALL, C, Toy, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
@@ -18,14 +16,6 @@ from sfra.release import Release
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
 STRONG: dict[str, Any] = {"scale": 4.0, "epochs": 40, "m": 200}
 """A scale at which the toys give back nearly all that they hide."""
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def codes(report: AuditReport) -> set[str]:

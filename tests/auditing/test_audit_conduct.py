@@ -5,25 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 
 from builders.audits import FORGET, compare, hidden, never_seen
 from sfra.core.head import Head
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def test_two_runs_differ_in_nothing_but_times() -> None:

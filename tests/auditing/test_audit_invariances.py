@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -14,14 +13,6 @@ from builders.audits import FORGET, MEANS, compare, hidden, never_seen
 from sfra.auditing.result import AuditReport
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def codes(report: AuditReport) -> set[str]:

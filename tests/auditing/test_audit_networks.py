@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -23,14 +22,6 @@ from sfra.models.backbones.images import default_preprocess
 from sfra.release.huggingface import quiet
 
 QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def digits(split: Any) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,14 +19,6 @@ from sfra.models.backbones import build
 from sfra.release import load
 
 QUICK: dict[str, Any] = {"n": 1000, "m": 200, "epochs": 5}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 def codes(report: AuditReport) -> set[str]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -20,14 +19,6 @@ from sfra.auditing.verdict import verdict
 from sfra.core.metrics import relearning_score
 
 QUICK: dict[str, Any] = {"n": 400, "m": 40, "epochs": 12}
-
-
-@pytest.fixture(autouse=True, scope="module")
-def one_thread() -> Iterator[None]:
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
 
 
 @pytest.fixture(scope="module")
