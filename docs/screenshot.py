@@ -25,7 +25,7 @@ WIDTH, MARGIN = 1000, 8
 AREA = """
     const audit = document.getElementById(arguments[0]);
     const top = audit.getBoundingClientRect();
-    const chart = audit.querySelector("[data-kind=trajectory]").closest("figure").getBoundingClientRect();
+    const chart = audit.querySelector("[data-chart$=trajectory]").closest("figure").getBoundingClientRect();
     return { x: top.left, y: top.top + scrollY, width: top.width, height: chart.bottom - top.top };
 """
 

@@ -167,7 +167,8 @@ def test_pointing_at_an_epoch_tells_all_its_values(browser: Browser, demo_folder
     key = f"audit-{names.index('delete')}"
     browser.open(demo_folder / "report.html", f"#{key}")
     picture = browser.find(f'[data-chart="{key}-trajectory"] svg.marks')
-    ActionChains(browser.driver).move_to_element(picture).perform()
+    browser.run("arguments[0].scrollIntoView({ block: 'center' })", picture)
+    ActionChains(browser.driver).move_to_element(picture).move_by_offset(3, 3).perform()
     told = browser.wait(lambda: browser.all("#vg-tooltip-element.visible") and browser.text("#vg-tooltip-element"))
     epoch = int(re.search(r"epoch (\d+)", told)[1])  # type: ignore[index]
     main = ("model", audit.scale, audit.variant)

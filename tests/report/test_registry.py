@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,8 @@ from sfra.report import (
     plan_setting,
 )
 from sfra.report.figures.style import chart, finish, layered, score
+
+ROOT = Path(__file__).parents[2]
 
 
 @pytest.fixture(autouse=True)
@@ -57,15 +60,14 @@ def test_one_function_adds_a_figure_of_audits_to_files_page_and_list(
     assert "audit/readings" in capsys.readouterr().out
 
 
-def test_one_function_adds_a_figure_of_a_benchmark_and_asks_for_what_it_wants(tmp_path: Path) -> None:
-    @figure("methods", title="One dot per row", needs="audits")
-    def methods_figure(audits: Any, *, rule: str, style: Style) -> Any:
-        return dots([{"rs": row["rs"]} for row in audits if row["rule"] == rule], style)
-
+def test_the_figure_that_contributing_shows_is_drawn_in_files_and_on_the_page_of_a_benchmark(tmp_path: Path) -> None:
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    shown = re.search(r"^```python\n(# src/sfra/report/figures/.*?)^```", text, re.M | re.S)
+    assert shown
+    exec(shown[1], {})  # noqa: S102
     bench = made_up(["retrained", "finetune"], 2)
-    made = export_bench(bench, tmp_path)
-    assert tmp_path / "digits-small-cnn-methods.svg" in made.written
-    assert "place-0-methods" in page_data(bench_page(bench, date=DATE))["charts"]
+    assert tmp_path / "digits-small-cnn-strip.svg" in export_bench(bench, tmp_path).written
+    assert "place-0-strip" in page_data(bench_page(bench, date=DATE))["charts"]
 
 
 def test_a_second_figure_of_one_name_is_refused() -> None:
@@ -86,5 +88,5 @@ def test_what_cannot_be_drawn_is_named_with_its_reason() -> None:
 
 
 def test_every_registered_figure_has_a_line_in_the_documentation() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "figures.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "figures.md").read_text(encoding="utf-8")
     assert [name for _, name in FIGURES if f"`{name}`" not in text] == []
