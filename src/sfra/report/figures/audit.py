@@ -7,6 +7,7 @@ from itertools import permutations, product
 from typing import Any
 
 from sfra.auditing.result import AuditResult, RunTrace, Score
+from sfra.auditing.rules import RULES
 from sfra.core.errors import InputError
 from sfra.report.classes import label_name
 from sfra.report.figures.labels import WIDE, end_names, end_rows
@@ -31,8 +32,6 @@ HEADS = {"released": "before", "relearned": "after"}
 """The two heads that an audit compares, and what their accuracies are called."""
 
 CURVES = ("retain accuracy", "forget accuracy", "RS", "RS of the reference")
-RULES = ("source-free", "validation", "worst-case")
-"""Selection rules, the verdict's first."""
 
 MOST_EPOCHS = 120
 """Most epochs of a run that are all drawn; of more, evenly spaced ones and those that a rule takes."""
@@ -164,9 +163,9 @@ def traces_of(audit: AuditResult, scale: str, variant: str, subject: str | None 
 
 def rules_of(audit: AuditResult, scale: str, variant: str) -> list[dict[str, Any]]:
     """Read which epoch of the first seed each rule takes, and RS there; rules that agree share a row."""
-    mine = [one for one in audit.results if (one.scale, one.variant) == (scale, variant)]
+    mine, order = [one for one in audit.results if (one.scale, one.variant) == (scale, variant)], [*RULES]
     found: dict[int, dict[str, Any]] = {}
-    for one in sorted(mine, key=lambda one: RULES.index(one.rule) if one.rule in RULES else len(RULES)):
+    for one in sorted(mine, key=lambda one: order.index(one.rule) if one.rule in RULES else len(order)):
         row = found.setdefault(one.epochs[0], {"rule": one.rule, "epoch": one.epochs[0], "rs": one.rs_seeds[0]})
         row["rule"] += "" if row["rule"] == one.rule else f" = {one.rule}"
     return list(found.values())

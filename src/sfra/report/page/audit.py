@@ -10,6 +10,7 @@ import msgspec
 
 from sfra._version import __version__
 from sfra.auditing.result import AuditResult
+from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import VERDICTS
 from sfra.report.classes import class_name
 from sfra.report.figures import plan_audit
@@ -30,7 +31,6 @@ from sfra.report.sources import reading
 
 View = dict[str, Any]
 
-RULES = {"source-free": "last epoch", "validation": "best on validation data", "worst-case": "best on test data"}
 
 REFERENCE = "reference"
 """What stands for a verdict where the audited model is the reference itself."""
@@ -179,10 +179,10 @@ def reading_words(scale: str, rule: str, variant: str) -> str:
     """Say in one phrase how the numbers were read.
 
     >>> reading_words("canonical", "source-free", "released")
-    'canonical scale, source-free rule (last epoch), forget row as released'
+    'canonical scale, source-free rule (last epoch: no real data is used), forget row as released'
     """
     at_scale = scale if "=" in scale else f"{scale} scale"
-    chosen = f"{rule} rule ({RULES[rule]})" if rule in RULES else f"{rule} rule"
+    chosen = f"{rule} rule ({RULES[rule].sentence})" if rule in RULES else f"{rule} rule"
     return f"{at_scale}, {chosen}, {'forget row as released' if variant == 'released' else f'{variant} variant'}"
 
 

@@ -14,6 +14,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
+from sfra.auditing.rules import RULES
 from sfra.core.errors import MissingPackageError
 
 MISSING = "–"
@@ -166,6 +167,7 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    engine.globals["rules"] = RULES
     engine.filters.update({write.__name__: write for write in (number, signed, percent, span, minus)})
     return engine
 
