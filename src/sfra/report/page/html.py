@@ -65,8 +65,8 @@ def policy(scripts: Sequence[str]) -> str:
 def packed(value: Any) -> str:
     """Write plain values as text that can stand anywhere in a page: JSON, compressed, in Base64.
 
-    >>> packed({"a": "</script>"})
-    'eJyrVkpUslKy0S9OLsosKLFTqgUAMFoFYw=='
+    >>> "<" in packed({"a": "</script>"}), zlib.decompress(base64.b64decode(packed({"a": "</script>"})))
+    (False, b'{"a":"</script>"}')
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(errors="replace"), 9)).decode()
