@@ -32,8 +32,8 @@ def added(file: str, module: str) -> dict[str, Any]:
 @pytest.fixture(autouse=True)
 def registries() -> Iterator[None]:
     """Give every registry back as it was."""
-    homes = ("auditing.rules.RULES", "attack.scale.SCALES", "auditing.findings.FINDINGS", "report.figures.FIGURES")
-    found = [getattr(import_module(f"sfra.{home.rpartition('.')[0]}"), home.rpartition(".")[2]) for home in homes]
+    homes = {"sfra.auditing.rules": "RULES", "sfra.attack.scale": "SCALES", "sfra.auditing.findings": "FINDINGS"}
+    found = [getattr(import_module(module), name) for module, name in homes.items()]
     before = [dict(registry) for registry in found]
     yield
     for registry, entries in zip(found, before, strict=True):
@@ -68,14 +68,3 @@ def test_shown_finding_is_listed_and_raised(tmp_path: Path, capfd: Capture) -> N
     assert "high-score" in listed(capfd, "findings")
     assert (high_score(0.95).code, high_score(0.9)) == ("high-score", None)
     assert audited(capfd, Files(tmp_path))["findings"]
-
-
-def test_shown_figure_is_listed_written_and_on_the_page(tmp_path: Path, capfd: Capture) -> None:
-    added("report/figures/audit.py", "sfra.report.figures.audit")
-    assert "audit/strip" in listed(capfd, "figures")
-    run(capfd, *Files(tmp_path).measured, "--out", tmp_path / "out")
-    page = tmp_path / "page.html"
-    ran = run(capfd, "report", tmp_path / "out", "--out", page, "--figures", tmp_path / "figures")
-    assert ran.code == 0
-    assert (tmp_path / "figures" / "strip.svg").is_file()
-    assert "Every RS of the audit" in page.read_text(encoding="utf-8")
