@@ -67,11 +67,6 @@ def names_of(originals: Iterable[Mapping[str, Any]]) -> dict[str, list[str]]:
     return found
 
 
-def with_names(audit: Mapping[str, Any], names: Names) -> dict[str, Any]:
-    """Give an audit that knows no names those of its data set."""
-    return {**audit, "class_names": audit.get("class_names") or (list(names) if names else None)}
-
-
 def named_table(table: Table, names: Names) -> Table:
     """Let a table of one data set call single forget classes by name; files of it keep the indices.
 

@@ -110,18 +110,15 @@ def audit_trajectory_figure(audit: AuditResult, *, style: Style = LIGHT) -> Char
         for row in trace_rows(audit, *place, keep={row["epoch"] for row in chosen[name]})
     ]
     first = next(iter(chosen.values()))
+    seeds = " Strong: first seed; faint: RS of the others." if audit.settings["seeds"] > 1 else ""
     takes = ", ".join(f"{row['rule']} takes epoch {row['epoch']} (RS {row['rs']:.2f})" for row in first)
     return finish(
         _draw_trajectory(rows, chosen, style),
         style,
-        subtitle=[reading_of(audit), f"Vertical lines: the epoch that each rule takes.{_seeds(audit)}"],
+        subtitle=[reading_of(audit), f"Vertical lines: the epoch that each rule takes.{seeds}"],
         description="Retain accuracy, forget accuracy and RS over "
         f"{max(row['epoch'] for row in rows)} epochs: {takes}.",
     )
-
-
-def _seeds(audit: AuditResult) -> str:
-    return " Strong: first seed; faint: RS of the others." if audit.settings["seeds"] > 1 else ""
 
 
 def readings_of(audit: AuditResult) -> dict[str, tuple[str, str]]:
