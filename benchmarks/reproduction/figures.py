@@ -7,7 +7,7 @@ from typing import Any
 import polars as pl
 
 from reproduction.ablations import SIZES
-from reproduction.rows import BASE, METHOD_LIST, PUBLISHED, VERDICT, Group, Reading, Side, side_of
+from reproduction.rows import BASE, METHOD_LIST, PUBLISHED, VERDICT, Group, Reading, Side, over_the_classes_of, side_of
 from reproduction.tables import of_methods
 from sfra.attack.scale import KAPPA
 from sfra.bench.tables.names import backbone_name, dataset_name
@@ -36,7 +36,9 @@ def group_figures(group: Group, paper: Side) -> dict[str, Chart]:
         ]
         drawn["comparison"] = comparison_figure(pairs, subtitle=f"{place}. Scale native, rule worst-case.")
     if group.name != BASE:
-        first = side_of(Group(BASE, group.folder), group)
+        base = Group(BASE, group.folder)
+        first = side_of(base, group)
+        first = over_the_classes_of(group, first) if base.dataset == group.dataset else first
         drawn[f"comparison-{first.key}"] = _beside(group, first, PUBLISHED)
         drawn[f"comparison-{first.key}-canonical"] = _beside(group, first, VERDICT)
     main = group.rows("audits").filter(audit="main").with_columns(**identity).to_dicts()

@@ -11,7 +11,19 @@ from pathlib import Path
 from reproduction import ablations, tables, worlds
 from reproduction.figures import group_figures
 from reproduction.heads import SAME_MODELS
-from reproduction.rows import BASE, KEPT, PUBLISHED, ROOT, VERDICT, Group, Side, list_groups, paper_side, side_of
+from reproduction.rows import (
+    BASE,
+    KEPT,
+    PUBLISHED,
+    ROOT,
+    VERDICT,
+    Group,
+    Side,
+    list_groups,
+    over_the_classes_of,
+    paper_side,
+    side_of,
+)
 from sfra.bench.engine.packing import unpack
 from sfra.bench.engine.store import Store
 from sfra.bench.report import make_report as bench_report
@@ -69,10 +81,12 @@ BESIDE_GROUP: Mapping[str, list[Make]] = {
 
 def group_tables(group: Group) -> dict[str, list[Table]]:
     """Make the tables of a group that there are rows for, page by page."""
-    paper = paper_side(group.dataset)
+    paper = over_the_classes_of(group, paper_side(group.dataset))
     sides: list[tuple[Mapping[str, list[Make]], Side]] = [(BESIDE_PAPER, paper)] if paper.rs[PUBLISHED] else []
     if group.name != BASE:
-        sides.append((BESIDE_GROUP, side_of(Group(BASE, group.folder), group)))
+        base = Group(BASE, group.folder)
+        side = side_of(base, group)
+        sides.append((BESIDE_GROUP, over_the_classes_of(group, side) if base.dataset == group.dataset else side))
     found: dict[str, list[Table]] = {}
     for makers, side in (*sides, (OWN, paper)):
         for page, some in makers.items():
@@ -87,7 +101,7 @@ def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
         made = group_tables(group)
         for page, some in made.items():
             write_atomically(target / f"{page}.md", table_page(group, page, some).encode())
-        for name, chart in group_figures(group, paper_side(group.dataset)).items():
+        for name, chart in group_figures(group, over_the_classes_of(group, paper_side(group.dataset))).items():
             save(chart, target / f"{name}.svg")
         for page, name in PAGES.items():
             if name == group.name:

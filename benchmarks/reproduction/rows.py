@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
@@ -229,6 +229,29 @@ def side_of(group: Group, beside: Group | None = None) -> Side:
         inner=group.diagnosed("inner"),
         cosine=group.diagnosed("cosine"),
         confidence={name: some["bad-teacher"] for name, some in sure.items() if "bad-teacher" in some},
+    )
+
+
+def over_the_classes_of(group: Group, side: Side) -> Side:
+    """Keep of a side of the same data set only the models that a group has too: means are over the same classes."""
+    own = side_of(group)
+
+    def common(theirs: ByClass, ours: ByClass) -> ByClass:
+        kept = {m: {c: v for c, v in some.items() if c in ours.get(m, {})} for m, some in theirs.items()}
+        return {method: some for method, some in kept.items() if some}
+
+    sure = side.inner.get("bad-teacher", {}).keys() == own.inner.get("bad-teacher", {}).keys()
+    return replace(
+        side,
+        rs={reading: common(some, own.rs[reading]) for reading, some in side.rs.items()},
+        delta={reading: common(some, own.delta[reading]) for reading, some in side.delta.items()},
+        confidence=side.confidence if sure else {},
+        retain=common(side.retain, own.retain),
+        forget=common(side.forget, own.forget),
+        pra=common(side.pra, own.pra),
+        probe=common(side.probe, own.probe),
+        inner=common(side.inner, own.inner),
+        cosine=common(side.cosine, own.cosine),
     )
 
 
