@@ -159,11 +159,12 @@ def traces_of(audit: AuditResult, scale: str, variant: str, subject: str | None 
 
 
 def rules_of(audit: AuditResult, scale: str, variant: str) -> list[dict[str, Any]]:
-    """Read which epoch of the first seed each rule takes, and RS there; rules that agree share a row."""
+    """Read which epoch of the first seed each rule takes, and the RS it reads; rules that agree share a row."""
     mine, order = [one for one in audit.results if (one.scale, one.variant) == (scale, variant)], [*RULES]
-    found: dict[int, dict[str, Any]] = {}
+    found: dict[tuple[int, str], dict[str, Any]] = {}
     for one in sorted(mine, key=lambda one: order.index(one.rule) if one.rule in RULES else len(order)):
-        row = found.setdefault(one.epochs[0], {"rule": one.rule, "epoch": one.epochs[0], "rs": one.rs_seeds[0]})
+        epoch, rs = one.epochs[0], one.rs_seeds[0]
+        row = found.setdefault((epoch, f"{rs:.2f}"), {"rule": one.rule, "epoch": epoch, "rs": rs})
         row["rule"] += "" if row["rule"] == one.rule else f" = {one.rule}"
     return list(found.values())
 
