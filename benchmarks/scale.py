@@ -22,7 +22,7 @@ import torch
 from sfra.attack.grid import Setting, relearn_release
 from sfra.attack.scale import KAPPA, Canonical
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.inputs import Split
+from sfra.auditing.inputs import Measurable
 from sfra.auditing.measure import measure
 from sfra.core.head import Head
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data
@@ -73,7 +73,7 @@ def curve(model: Model, config: AuditConfig) -> Iterator[dict[str, object]]:
     """Audit one model at every scale of the grid."""
     settings = [Setting(scale=Canonical(kappa), variant="released") for kappa in GRID]
     runs = relearn_release(model.head, [model.forget], settings, config)
-    split = Split(report=model.test, validation=None, own_validation=False)
+    split = Measurable(report=model.test, validation=None, own_validation=False)
     for one in measure(runs, split, [model.forget]):
         trace = one.test
         yield {

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 import sfra.attack.adam
-from sfra.attack.adam import BatchedEngine, CompiledEngine, Recipe, make_engine
+from sfra.attack.adam import BatchedEngine, CompiledEngine, Optimiser, make_engine
 from sfra.attack.path import Trajectory
 from sfra.attack.relearn import relearn, relearn_many
 from sfra.core.errors import InputError, SfraError
@@ -119,7 +119,7 @@ def test_the_gradient_is_that_of_autograd(samples: int) -> None:
     head, probes = make_case(samples=samples)
     weight, bias = head.weight.double().requires_grad_(), head.bias.double().requires_grad_()
     loss = cross_entropy(probes.samples.double() @ weight.T + bias, probes.labels)
-    engine = make_engine([head], [probes.samples], [probes.labels], Recipe(weight_decay=0.0))
+    engine = make_engine([head], [probes.samples], [probes.labels], Optimiser(weight_decay=0.0))
     engine.epoch(torch.randperm(samples, generator=torch.Generator().manual_seed(0))[None])
     if isinstance(engine, CompiledEngine):
         moments = (engine._weight[2, : head.classes], engine._bias[2, : head.classes])
@@ -171,7 +171,7 @@ def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
     """The batch that a GPU trains, on the CPU: every head as close to its float64 loop as float32 gets."""
     cases = [make_case(samples=90, seed=s) for s in range(3)]
     heads, samples, labels = zip(*((h, p.samples, p.labels) for h, p in cases), strict=True)
-    engine = make_engine(heads, samples, labels, Recipe(batch_size=32))
+    engine = make_engine(heads, samples, labels, Optimiser(batch_size=32))
     assert isinstance(engine, BatchedEngine)
     generators = [torch.Generator().manual_seed(s) for s in range(3)]
     losses = [engine.loss()]
@@ -187,7 +187,7 @@ def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
 
 def test_small_heads_on_the_cpu_use_the_compiled_engine() -> None:
     head, probes = make_case()
-    assert isinstance(make_engine([head], [probes.samples], [probes.labels], Recipe()), CompiledEngine)
+    assert isinstance(make_engine([head], [probes.samples], [probes.labels], Optimiser()), CompiledEngine)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")

@@ -15,7 +15,7 @@ from sfra.attack.probes import sample_probes
 from sfra.attack.scale import Canonical, Placed
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import evaluate
-from sfra.auditing.inputs import Split, split_features
+from sfra.auditing.inputs import Measurable, split_features
 from sfra.auditing.measure import Measured, measure
 from sfra.auditing.score import rs_at, scores
 from sfra.auditing.trace import Trace
@@ -81,7 +81,7 @@ def test_a_retain_class_of_one_sample_does_not_prevent_the_halves() -> None:
 def test_a_validation_split_is_used_whole_and_leaves_the_evaluation_data_whole() -> None:
     test, held = units([0, 1, 2]), units([2, 1, 0])
     split = split_features(test, held, [2])
-    assert split == Split(report=test, validation=held, own_validation=True)
+    assert split == Measurable(report=test, validation=held, own_validation=True)
 
 
 LABELS = [0, 0, 1, 1, 2, 2, 2, 2]  # of each class every second sample, from the first on, selects

@@ -34,7 +34,7 @@ LOGITS_AT_ONCE = 2**24
 
 
 @dataclass(frozen=True, kw_only=True)
-class Recipe:
+class Optimiser:
     """How the head is optimised; checked on creation."""
 
     learning_rate: float = 1e-2
@@ -63,7 +63,7 @@ class CompiledEngine:
         bias: Float[Tensor, "1 C"],
         samples: Float[Tensor, "1 P d"],
         labels: Int[Tensor, "1 P"],
-        recipe: Recipe,
+        recipe: Optimiser,
     ) -> None:
         _, C, d = weight.shape
         rows = C + C % 2  # classes go in pairs; a spare row of zeros has no gradient and stays zero
@@ -99,7 +99,7 @@ class BatchedEngine:
         bias: Float[Tensor, "K C"],
         samples: Float[Tensor, "K P d"],
         labels: Int[Tensor, "K P"],
-        recipe: Recipe,
+        recipe: Optimiser,
     ) -> None:
         K, P, d = samples.shape
         device = weight.device
@@ -183,7 +183,7 @@ def fits_compiled(head: Head, device: torch.device) -> bool:
 
 
 def make_engine(
-    heads: Sequence[Head], samples: Sequence[Features], labels: Sequence[Labels], recipe: Recipe
+    heads: Sequence[Head], samples: Sequence[Features], labels: Sequence[Labels], recipe: Optimiser
 ) -> CompiledEngine | BatchedEngine:
     """Set up the training of heads of one shape, each with as many samples, on the samples' device."""
     device, alone = samples[0].device, len(heads) == 1

@@ -14,7 +14,7 @@ import torch
 from jaxtyping import Int
 from torch import Tensor
 
-from sfra.attack.adam import Recipe, fits_compiled, make_engine
+from sfra.attack.adam import Optimiser, fits_compiled, make_engine
 from sfra.attack.path import Record, Trajectory, kept_epochs, refuse_divergence
 from sfra.core.errors import InputError
 from sfra.core.head import Head
@@ -108,7 +108,7 @@ def relearn_many(
             expected="one of each per run",
             got=f"{len(heads)} heads, {len(probes)} probes, {len(seeds)} seeds",
         )
-    recipe = Recipe(learning_rate=learning_rate, weight_decay=weight_decay, batch_size=batch_size)
+    recipe = Optimiser(learning_rate=learning_rate, weight_decay=weight_decay, batch_size=batch_size)
     kept = kept_epochs(epochs, record)
     runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, strict=True)]
     paths: dict[int, Trajectory] = {}
@@ -169,7 +169,7 @@ def _groups(runs: Sequence[_Run]) -> list[list[int]]:
 
 
 def _train_groups(
-    runs: Sequence[_Run], groups: list[list[int]], recipe: Recipe, kept: tuple[int, ...]
+    runs: Sequence[_Run], groups: list[list[int]], recipe: Optimiser, kept: tuple[int, ...]
 ) -> list[list[Trajectory]]:
     """Train every group; compiled runs share out the cores, others use them all by themselves."""
 
@@ -183,7 +183,7 @@ def _train_groups(
         return list(pool.map(train, groups))
 
 
-def _train(runs: Sequence[_Run], recipe: Recipe, kept: tuple[int, ...]) -> list[Trajectory]:
+def _train(runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...]) -> list[Trajectory]:
     """Train the runs of one group side by side and write down the kept epochs."""
     heads, samples, labels = zip(*((run.head, run.samples, run.labels) for run in runs), strict=True)
     engine = make_engine(heads, samples, labels, recipe)

@@ -22,7 +22,7 @@ NUMBERING = "number the classes as the model does, from 0"
 
 
 @runtime_checkable
-class Trajectory(Protocol):
+class Heads(Protocol):
     """The heads of a relearning run, epoch 0 being the released one."""
 
     @property
@@ -35,7 +35,7 @@ class Trajectory(Protocol):
 
 
 def evaluate(
-    trajectory: Trajectory,
+    trajectory: Heads,
     features: Float[Tensor, "rows width"],
     labels: Int[Tensor, " samples"],
     forget: Sequence[int],

@@ -40,7 +40,7 @@ NEEDS = {"reference": "data", "reference_data": "reference", "validation": "data
 
 
 @dataclass(frozen=True, kw_only=True)
-class Split:
+class Measurable:
     """Features to measure on, in two disjoint parts: ``validation`` may select an epoch, ``report`` reports it."""
 
     report: FeatureSet
@@ -74,7 +74,7 @@ class Subject:
         return self.release.head.width
 
     @cached_property
-    def split(self) -> Split | None:
+    def split(self) -> Measurable | None:
         """What is measured on, and what rules that validate select on."""
         return None if self.test is None else split_features(self.test, self.validation, self.forget)
 
@@ -184,16 +184,16 @@ def open_inputs(
     return Inputs(model=subject, reference=beside, class_names=None if names is None else tuple(names))
 
 
-def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Split:
+def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Measurable:
     """Take the validation data that there are, or halve the evaluation data class by class (every second sample)."""
     if validation is not None:
-        return Split(report=test, validation=validation, own_validation=True)
+        return Measurable(report=test, validation=validation, own_validation=True)
     first = torch.zeros(len(test), dtype=torch.bool)
     for label in test.labels.unique():  # type: ignore[no-untyped-call]
         first[torch.nonzero(test.labels == label).flatten()[::2]] = True
     if not all(_covers(test.labels[part], forget) for part in (first, ~first)):
-        return Split(report=test, validation=None, own_validation=False)
-    return Split(report=_part(test, ~first), validation=_part(test, first), own_validation=False)
+        return Measurable(report=test, validation=None, own_validation=False)
+    return Measurable(report=_part(test, ~first), validation=_part(test, first), own_validation=False)
 
 
 def refuse_same() -> NoReturn:

@@ -9,7 +9,7 @@ import torch
 
 from sfra.attack.grid import Run
 from sfra.auditing.evaluate import evaluate
-from sfra.auditing.inputs import Split, Subject
+from sfra.auditing.inputs import Measurable, Subject
 from sfra.auditing.rules import RULES, select
 from sfra.auditing.trace import Trace
 
@@ -45,7 +45,7 @@ class Evidence:
 
 
 def measure(
-    runs: Sequence[Run], split: Split, forget: Sequence[int], *, device: torch.device | str = "cpu"
+    runs: Sequence[Run], split: Measurable, forget: Sequence[int], *, device: torch.device | str = "cpu"
 ) -> list[Measured]:
     """Evaluate every run once on each part of the data, on a device."""
     parts = [

@@ -10,7 +10,7 @@ import msgspec
 
 from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.inputs import Split
+from sfra.auditing.inputs import Measurable
 from sfra.auditing.measure import measure
 from sfra.auditing.rules import RULES
 from sfra.auditing.score import scores
@@ -142,7 +142,7 @@ def _point(
     head: Head, data: FeatureSet, forget: Sequence[int], setting: Setting, rule: str, config: AuditConfig
 ) -> Point:
     runs = relearn_release(head, forget, [setting], config)
-    measured = measure(runs, Split(report=data, validation=None, own_validation=False), forget)
+    measured = measure(runs, Measurable(report=data, validation=None, own_validation=False), forget)
     found = next(one for one in scores(measured) if one.rule == rule)
     settings = config.probe_settings(head.classes, len(forget))
     return msgspec.convert({**msgspec.structs.asdict(found), "n": settings.n, "m": settings.m}, Point)

@@ -160,7 +160,7 @@ def _fill(pools: Pools, stream: Stream, review: Review) -> None:
 
 
 def _complete(
-    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Score, seed: int, threads: int
+    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Ranking, seed: int, threads: int
 ) -> dict[int, RegionSample]:
     """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
     regions: dict[int, RegionSample] = {}

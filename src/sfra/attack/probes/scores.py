@@ -28,7 +28,7 @@ MODERATE = 70.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Score:
+class Ranking:
     """A named uncertainty score."""
 
     name: str
@@ -40,9 +40,9 @@ class Score:
 _SCORES = {
     score.name: score
     for score in (
-        Score(name="softmax", code=codes.SOFTMAX, description="1 - max p, ranked by log-odds (default)"),
-        Score(name="entropy", code=codes.ENTROPY, description="entropy of the softmax"),
-        Score(name="energy", code=codes.ENERGY, description="-logsumexp of the logits"),
+        Ranking(name="softmax", code=codes.SOFTMAX, description="1 - max p, ranked by log-odds (default)"),
+        Ranking(name="entropy", code=codes.ENTROPY, description="entropy of the softmax"),
+        Ranking(name="energy", code=codes.ENERGY, description="-logsumexp of the logits"),
     )
 }
 
@@ -52,14 +52,14 @@ def names() -> tuple[str, ...]:
     return tuple(_SCORES)
 
 
-def get(name: str) -> Score:
+def get(name: str) -> Ranking:
     """Return a score by name."""
     if name not in _SCORES:
         raise InputError("unknown score", expected=" or ".join(_SCORES), got=name)
     return _SCORES[name]
 
 
-def sureness(logits: Logits, score: Score) -> Float[Tensor, " n"]:
+def sureness(logits: Logits, score: Ranking) -> Float[Tensor, " n"]:
     """Return how sure the head is of each row; higher is surer, and ``U`` is strictly lower.
 
     >>> sureness(torch.tensor([[2.0, 0.0], [9.0, 0.0]]), get("softmax")).tolist()
@@ -68,7 +68,7 @@ def sureness(logits: Logits, score: Score) -> Float[Tensor, " n"]:
     return judge(logits.clone(), score)[1]
 
 
-def judge(logits: Logits, score: Score, *, moderate: bool = False) -> tuple[Labels, Float[Tensor, " n"]]:
+def judge(logits: Logits, score: Ranking, *, moderate: bool = False) -> tuple[Labels, Float[Tensor, " n"]]:
     """Return the winning class of each row and how sure the head is of it; the logits are used up.
 
     ``moderate`` promises logits within ±``MODERATE``: their exponentials are added up as they are, without a pass to

@@ -15,7 +15,7 @@ from torch import Tensor
 from sfra.attack.probes import codes
 from sfra.attack.probes.pools import Chunk
 from sfra.attack.probes.proposals import Proposal
-from sfra.attack.probes.scores import MODERATE, Score, judge
+from sfra.attack.probes.scores import MODERATE, Ranking, judge
 from sfra.core.cpu import cores
 
 Limits = Callable[[], tuple[Tensor, Tensor]]
@@ -56,7 +56,7 @@ class CompiledStream:
         bias: Float[Tensor, " C"],
         *,
         proposal: Proposal,
-        score: Score,
+        score: Ranking,
         seed: int,
         threads: int | None = None,
     ) -> None:
@@ -158,7 +158,7 @@ class TorchStream:
         bias: Float[Tensor, " C"],
         *,
         proposal: Proposal,
-        score: Score,
+        score: Ranking,
         seed: int,
         device: torch.device,
     ) -> None:
@@ -221,7 +221,7 @@ def open_stream(
     bias: Float[Tensor, " C"],
     *,
     proposal: Proposal,
-    score: Score,
+    score: Ranking,
     seed: int,
     device: torch.device,
     threads: int | None = None,
