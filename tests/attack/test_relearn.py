@@ -269,12 +269,12 @@ def test_chosen_epochs_are_kept_with_the_released_and_the_last_head() -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"labels": torch.full((150,), 5)}, r"label is not a class of the head\n  expected: 0 to 4\n  got:      5"),
-        ({"labels": torch.full((150,), -1)}, r"expected: 0 to 4\n  got:      -1"),
-        ({"labels": torch.zeros(150)}, r"expected: 150 integers\n  got:      torch.float32 of shape \[150\]"),
-        ({"labels": torch.zeros(149, dtype=torch.int64)}, r"expected: 150 integers\n  got:      torch.int64 of"),
-        ({"samples": torch.zeros(150, 16)}, r"samples of shape \[P, 17\] .*\n  got:      \[150, 16\]"),
-        ({"samples": torch.zeros(0, 17)}, r"P at least 1\n  got:      \[0, 17\]"),
+        ({"labels": torch.full((150,), 5)}, "label is not a class of the head"),
+        ({"labels": torch.full((150,), -1)}, "label is not a class of the head"),
+        ({"labels": torch.zeros(150)}, "expected: 150 integers"),
+        ({"labels": torch.zeros(149, dtype=torch.int64)}, "expected: 150 integers"),
+        ({"samples": torch.zeros(150, 16)}, r"samples of shape \[P, 17\]"),
+        ({"samples": torch.zeros(0, 17)}, "P at least 1"),
     ],
 )
 def test_probes_that_do_not_fit_are_refused(change: dict[str, Tensor], message: str) -> None:
@@ -286,11 +286,11 @@ def test_probes_that_do_not_fit_are_refused(change: dict[str, Tensor], message: 
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"epochs": -1}, "epochs must be at least 0\n  expected: 0 or more\n  got:      -1"),
-        ({"learning_rate": 0.0}, "learning_rate is out of range\n  expected: a positive number"),
+        ({"epochs": -1}, "epochs must be at least 0"),
+        ({"learning_rate": 0.0}, "learning_rate is out of range"),
         ({"weight_decay": -1.0}, "weight_decay is out of range"),
-        ({"batch_size": 0}, "batch_size is out of range\n  expected: at least 1"),
-        ({"epochs": 3, "record": [4]}, r"'all', 'last' or epochs from 0 to 3\n  got:      \[4\]"),
+        ({"batch_size": 0}, "batch_size is out of range"),
+        ({"epochs": 3, "record": [4]}, "'all', 'last' or epochs from 0 to 3"),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], message: str) -> None:

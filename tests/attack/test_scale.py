@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from builders.audits import FORGET, KEPT, ROWS, D, knowing
-from sfra.attack.scale import KAPPA, SWEEP, Canonical, Native, Placed, Scale, place, scale_curve
+from sfra.attack.scale import KAPPA, SWEEP, Canonical, Native, Scale, place, scale_curve
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 
@@ -49,13 +49,6 @@ def test_a_placed_head_is_centred_and_has_the_median_norm_that_plain_numpy_gives
     np.testing.assert_allclose(placed.head.weight.numpy(), weight, rtol=1e-6, atol=1e-6)
     np.testing.assert_allclose(placed.head.bias.numpy(), bias, rtol=1e-6, atol=1e-6)
     assert placed.gain == pytest.approx(gain, rel=1e-12)
-
-
-def test_the_median_norm_of_the_retain_rows_is_kappa_and_their_mean_is_zero() -> None:
-    placed = place(random_head(), [3], scale=Canonical(1.25)).head
-    rows = placed.weight[[k for k in range(7) if k != 3]].double()
-    assert rows.norm(dim=1).quantile(0.5).item() == pytest.approx(1.25, rel=1e-6)
-    torch.testing.assert_close(rows.mean(0), torch.zeros(5).double(), rtol=0, atol=1e-6)
 
 
 def test_native_scale_leaves_the_head_as_it_is() -> None:
@@ -112,11 +105,6 @@ def test_scale_common_row_and_common_bias_change_the_placed_head_by_rounding_onl
     noise = 2.0**-23 * max(1.0, max(map(abs, row)), abs(bias))  # what float32 loses in the release itself
     torch.testing.assert_close(other.weight, one.weight, rtol=1e-6, atol=4 * noise)
     torch.testing.assert_close(other.bias, one.bias, rtol=1e-6, atol=4 * noise)
-
-
-def test_a_scale_that_is_no_power_of_two_changes_the_placed_head_by_less_than_a_millionth() -> None:
-    one, other = (place(t.head, [FORGET], scale=Canonical()).head for t in (knowing(), knowing().scaled(0.37)))
-    assert (one.weight - other.weight).norm() < 1e-6 * one.weight.norm()
 
 
 @pytest.mark.parametrize("change", [100.0, -100.0, 0.0])
@@ -186,14 +174,8 @@ def two_of_five() -> Tensor:
     ("weight", "got"), [(equal_rows(), "1 different rows among 9"), (two_of_five(), "3 different rows among 5")]
 )
 def test_a_head_whose_retain_rows_do_not_differ_is_refused(weight: Tensor, got: str) -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match=rf"the head has no scale.*\n.*\n  got:      {got}"):
         place(Head(weight), [0], scale=Canonical())
-    assert str(caught.value) == (
-        "the head has no scale: its retain rows do not differ\n"
-        "  expected: retain rows of which more than half lie away from their mean\n"
-        f"  got:      {got}\n"
-        "  do:       check how the model was saved: such a head cannot tell its classes apart"
-    )
     assert place(Head(weight), [0], scale=Native()).gain == 1.0  # it still has its native scale
 
 
@@ -209,11 +191,6 @@ def test_the_sweep_is_a_geometric_grid_from_half_to_twice_the_canonical_scale() 
     assert Canonical() in SWEEP
     ratios = [b / a for a, b in itertools.pairwise(kappas)]
     assert ratios == pytest.approx([ratios[0]] * len(ratios))
-
-
-def test_a_placed_head_and_its_features_belong_together() -> None:
-    placed = Placed(head=random_head(), gain=4.0)
-    assert placed.features(torch.full((1, 5), 8.0)).tolist() == [[2.0] * 5]
 
 
 def brute(rs: Sequence[float], reference: Sequence[float], level: float) -> tuple[float, float]:

@@ -13,19 +13,6 @@ import pytest
 import sfra
 
 ALLOWED = ("sfra.core", "sfra.attack")
-FORBIDDEN = (
-    "auditing",
-    "bench",
-    "cli",
-    "controls",
-    "data",
-    "demo",
-    "diagnostics",
-    "models",
-    "release",
-    "report",
-    "unlearn",
-)
 PACKAGE = Path(sfra.__file__).parent
 
 STEPS = """
@@ -72,6 +59,9 @@ def loaded_by(script: str, root: Path) -> list[str]:
 
 
 def test_both_steps_run_in_an_interpreter_that_never_loads_anything_else() -> None:
+    rooms = {path.name for path in PACKAGE.iterdir() if (path / "__init__.py").is_file()} - {"core", "attack"}
+    assert len(rooms) > 9
+    assert not any(allowed(f"sfra.{room}") or allowed(f"sfra.{room}.anything") for room in rooms)
     loaded = loaded_by(STEPS, PACKAGE.parent)
     assert [module for module in loaded if not allowed(module)] == []
     assert {"sfra.attack.probes.kernels", "sfra.attack.probes.tilting", "sfra.attack.relearn"} <= set(
@@ -148,12 +138,6 @@ def test_no_import_however_deep_leads_from_the_steps_to_data() -> None:
     } <= found
 
 
-@pytest.mark.parametrize("part", FORBIDDEN)
-def test_the_list_of_what_is_allowed_leaves_out_everything_that_sees_data(part: str) -> None:
-    assert not allowed(f"sfra.{part}")
-    assert not allowed(f"sfra.{part}.anything")
-
-
 @pytest.mark.parametrize(
     ("file", "line", "culprit"),
     [
@@ -163,10 +147,7 @@ def test_the_list_of_what_is_allowed_leaves_out_everything_that_sees_data(part: 
             "def late() -> None:\n    from sfra.auditing.evaluate import evaluate",
             "sfra.auditing.evaluate",
         ),
-        ("attack/path.py", "import sfra.data", "sfra.data"),
-        ("attack/probes/settings.py", "from sfra import bench", "sfra.bench"),
         ("core/head.py", "from sfra import load_data", "sfra.load_data"),
-        ("attack/probes/kernels.py", "def late() -> None:\n    import sfra.unlearn.base", "sfra.unlearn.base"),
     ],
 )
 def test_the_check_of_the_imports_would_notice_one(file: str, line: str, culprit: str, tmp_path: Path) -> None:

@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
+from sfra.attack.probes import codes, kernels
 from sfra.core.head import Head
 
 Floats = NDArray[np.float64]
@@ -28,6 +31,24 @@ PROPOSALS: dict[str, Draw] = {
     "abs-gaussian": lambda rng, size: np.abs(rng.standard_normal(size)),
 }
 BATCH = 256
+
+
+def normal(*shape: int, seed: int = 0) -> Tensor:
+    """Draw a standard normal tensor from a generator of its own."""
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
+
+
+HEAD = Head(normal(8, 32) / 3, normal(8, seed=1) / 4)
+SMALL = Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, normal(5, seed=12) / 8)
+
+
+def compiled_draws(
+    indices: NDArray[Any], r: int, *, stream: int = 0, seed: int = 7, proposal: int = codes.GAUSSIAN
+) -> NDArray[Any]:
+    """Make the draws of these indices with the kernels of the compiled stream."""
+    out = np.empty((len(indices), r), np.float32)
+    kernels.make_draws(indices.astype(np.int64), stream, np.uint64(seed), proposal, out)
+    return out
 
 
 @dataclass(frozen=True, kw_only=True)

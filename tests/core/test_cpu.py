@@ -4,37 +4,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import Any
-
-import numba
-import pytest
-
-from sfra.core.cpu import compiled
-
-
-def test_without_a_place_for_the_cache_a_function_is_compiled_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    real, asked = numba.njit, []
-
-    def refuse(*functions: Any, **options: Any) -> Any:
-        if functions:  # numba's own
-            return real(*functions, **options)
-        asked.append(options.get("cache", False))
-        if options.get("cache"):
-
-            def locate(function: object) -> None:
-                raise RuntimeError("cannot cache function: no locator available")
-
-            return locate
-        return real(**options)
-
-    monkeypatch.setattr(numba, "njit", refuse)
-
-    @compiled(fastmath={"contract"})  # type: ignore[untyped-decorator]
-    def twice(x: float) -> float:
-        return 2 * x
-
-    assert twice(21.0) == 42.0
-    assert asked == [True, False]
 
 
 def test_the_package_can_be_used_where_neither_it_nor_a_home_can_be_written_to() -> None:

@@ -13,7 +13,7 @@ import pytest
 from builders.data import old_pickle, toy, write_batches, write_tar
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data.cifar import read_batch, recognise_batches
-from sfra.data.named import CIFAR10, CIFAR100
+from sfra.data.named import CIFAR10
 
 ROWS = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3072)
 
@@ -124,11 +124,3 @@ def test_a_truncated_archive_and_a_link_in_one_are_not_followed(tmp_path: Path) 
     copy = recognise_batches(CIFAR10, tmp_path / "links.tar.gz")
     assert copy is not None
     assert len(copy.read("test")[1]) == 0
-
-
-def test_the_fine_labels_count_for_cifar100(tmp_path: Path) -> None:
-    train, test = toy(100, 1), toy(100, 1, seed=1)
-    write_batches(tmp_path / "cifar-100-python", train, test, key="fine_labels")
-    copy = recognise_batches(CIFAR100, tmp_path / "cifar-100-python")
-    assert copy is not None
-    np.testing.assert_array_equal(copy.read("test")[1], test[1])

@@ -47,14 +47,6 @@ def test_the_sorted_sub_folders_are_the_classes_and_the_pixels_are_exact(tmp_pat
     np.testing.assert_array_equal(batch[:3].numpy(), lossless)
 
 
-def test_batches_of_any_size_are_the_same_images(tmp_path: Path) -> None:
-    for i in range(5):
-        paint(tmp_path / "a" / f"{i}.png")
-    whole = torch.cat(list(load(tmp_path).batches(100)))
-    assert torch.equal(torch.cat(list(load(tmp_path).batches(2))), whole)
-    assert torch.equal(next(load(tmp_path).select(torch.tensor([3, 1])).batches(2)), whole[[3, 1]])
-
-
 @pytest.mark.parametrize("problem", ["cut", "no image", "a gif"])
 def test_an_image_that_cannot_be_decoded_is_named_when_its_turn_comes(tmp_path: Path, problem: str) -> None:
     for i in range(3):

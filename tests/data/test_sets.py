@@ -6,7 +6,6 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 from sfra.data import ArrayPixels, FeatureSet, ImageSet
-from sfra.release import Preprocess
 
 FEATURES = torch.tensor([[0.0, 1.0], [2.0, 3.0], [4.0, 5.0]])
 LABELS = torch.tensor([0, 2, 1])
@@ -39,13 +38,6 @@ def test_preprocessing_sees_the_unit_range_and_its_result_is_yielded() -> None:
     assert torch.equal(batches[0], -IMAGES.float().div(255))
 
 
-def test_floats_pass_as_they_are_unless_they_would_be_normalised_twice() -> None:
-    normalised = image_set(torch.randn(4, 3, 4, 4, generator=torch.Generator().manual_seed(0)))
-    assert len(next(normalised.batches(4))) == 4
-    with pytest.raises(InputError, match=r"would be normalised twice\n  expected: uint8, or floats in \[0, 1\]"):
-        next(normalised.batches(4, Preprocess(size=(2, 2))))
-
-
 @pytest.mark.parametrize("size", [0, -1])
 def test_a_batch_holds_at_least_one_image(size: int) -> None:
     with pytest.raises(InputError, match="a batch cannot be empty"):
@@ -72,12 +64,6 @@ def test_the_fingerprint_follows_the_content_only() -> None:
         image_set().select(torch.tensor([0, 1])),
     ]
     assert len({base, *(other.fingerprint for other in different)}) == 6
-
-
-def test_the_fingerprint_does_not_depend_on_the_order_in_memory() -> None:
-    channels_last = IMAGES.permute(0, 2, 3, 1).contiguous().permute(0, 3, 1, 2)
-    assert not channels_last.is_contiguous()
-    assert image_set(channels_last).fingerprint == image_set().fingerprint
 
 
 def test_the_fingerprint_of_features_follows_features_and_labels() -> None:

@@ -35,14 +35,17 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
     try:
         if source.suffix == ".safetensors":
             return parse_safetensors(source.read_bytes())
-        _refuse_bomb(source)
+        with zipfile.ZipFile(source) as members:
+            refuse_growth(source, sum(member.file_size for member in members.infolist()))
         with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: np.asarray(archive[name]) for name in archive.files}
         return {name: torch.from_numpy(array) for name, array in arrays.items() if array.dtype.kind in "biuf"}
     except UnsafeFileError:
         raise
     except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
-        raise _unreadable(source, _reason(problem)) from None
+        pickled = "allow_pickle" in str(problem)  # numpy's own words tell how to open it all the same
+        why = "pickled objects, which could run code" if pickled else f"{type(problem).__name__}: {problem}"
+        raise _unreadable(source, why) from None
 
 
 def _unreadable(source: Path, why: str) -> InputError:
@@ -52,20 +55,6 @@ def _unreadable(source: Path, why: str) -> InputError:
         got=why,
         do="it may be truncated or hold pickled objects: save or download it again",
     )
-
-
-def _reason(problem: Exception) -> str:
-    """Say what a parser ran into; numpy's own words for a pickle tell how to open it all the same."""
-    if "allow_pickle" in str(problem):
-        return "pickled objects, which could run code"
-    return f"{type(problem).__name__}: {problem}"
-
-
-def _refuse_bomb(source: Path) -> None:
-    """Refuse a compressed file that would fill the memory: large, and far larger than numbers can be compressed."""
-    with zipfile.ZipFile(source) as archive:
-        size = sum(member.file_size for member in archive.infolist())
-    refuse_growth(source, size)
 
 
 def refuse_growth(source: Path, size: int) -> None:

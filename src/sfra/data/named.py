@@ -83,13 +83,6 @@ def load_official(official: Official, split: Split) -> ImageSet:
     return decode_once(what, copy.files(part), lambda: _read(official, copy, part))[split]
 
 
-def canonical_order(images: NDArray[np.uint8], labels: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Sort by class, then by the SHA-256 of the pixels ``[c, h, w]``."""
-    digests = [hashlib.sha256(image.tobytes()).digest() for image in images]
-    rows = sorted(range(len(labels)), key=lambda row: (int(labels[row]), digests[row]))
-    return np.array(rows, dtype=np.int64)
-
-
 def validates(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
     """Mark the first twentieth, rounded up, of each class; labels are sorted."""
     counts = np.bincount(labels)
@@ -100,7 +93,8 @@ def validates(labels: NDArray[np.int64]) -> NDArray[np.bool_]:
 def _read(official: Official, copy: Copy, part: Part) -> Sets:
     images, labels = copy.read(part)
     _refuse_partial(official, copy, part, labels)
-    rows = canonical_order(images, labels)
+    digests = [hashlib.sha256(image.tobytes()).digest() for image in images]  # of pixels [c, h, w]
+    rows = np.array(sorted(range(len(labels)), key=lambda row: (int(labels[row]), digests[row])), dtype=np.int64)
     held = validates(labels[rows])
     chosen = {"validation": rows[held], "train": rows[~held]} if part == "train" else {"test": rows}
     return {

@@ -21,7 +21,7 @@ from scipy import stats
 from torch import Tensor
 
 import sfra.attack.probes.sample
-from builders.algorithm import PROPOSALS, log_softmax, logits_of, reference_probes, sureness
+from builders.algorithm import PROPOSALS, SMALL, log_softmax, logits_of, normal, reference_probes, sureness
 from sfra.attack.probes import sample_probes
 from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.rowspace import RowSpace
@@ -62,10 +62,6 @@ def one_torch_thread() -> Iterator[None]:
     torch.set_num_threads(threads)
 
 
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
-
-
 def directions(*shape: int, seed: int) -> Tensor:
     return torch.nn.functional.normalize(normal(*shape, seed=seed), dim=1)
 
@@ -76,7 +72,7 @@ HEADS = {
     "low rank": Head(directions(7, 3, seed=15) @ normal(3, 24, seed=4) / 3, normal(7, seed=5) / 8),
     "more classes than features": Head(directions(9, 5, seed=52), normal(9, seed=9) / 8),
     "duplicated rows": Head(normal(6, 16, seed=7)[[0, 1, 2, 3, 2, 5]] / 2),
-    "small": Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, normal(5, seed=12) / 8),
+    "small": SMALL,
     "a rare class": Head(torch.eye(5, 8) + normal(5, 8, seed=11) / 8, torch.tensor([0, 0, -1.6, 0, 0])),
 }
 CASES = {

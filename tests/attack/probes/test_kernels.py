@@ -5,17 +5,12 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from builders.algorithm import compiled_draws
 from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import codes, kernels
 
 Floats = NDArray[Any]
 SCORES = {"softmax": codes.SOFTMAX, "entropy": codes.ENTROPY, "energy": codes.ENERGY}
-
-
-def draws(indices: Floats, r: int, *, stream: int = 0, seed: int = 7, proposal: int = codes.GAUSSIAN) -> Floats:
-    out = np.empty((len(indices), r), np.float32)
-    kernels.make_draws(indices.astype(np.int64), stream, np.uint64(seed), proposal, out)
-    return out
 
 
 def philox(counter: list[Floats], key: list[int]) -> list[Floats]:
@@ -60,7 +55,7 @@ def test_the_counter_holds_index_coordinate_and_stream_and_the_key_holds_the_see
 
 def test_normals_are_the_float64_box_muller_of_the_same_words() -> None:
     indices = np.arange(2000)
-    got = draws(indices, 4, seed=3)
+    got = compiled_draws(indices, 4, seed=3)
     words = philox([indices, 0 * indices, 0 * indices, 0 * indices], [3, 0])
     for half in (0, 2):
         u = ((words[half] >> np.uint64(1)).astype(np.float64) + 0.5) * 2.0**-31
@@ -85,10 +80,10 @@ def test_extreme_words_give_finite_numbers_of_the_right_size() -> None:
 
 @pytest.mark.parametrize("code", range(5))
 def test_a_draw_is_a_function_of_its_index_alone(code: int) -> None:
-    whole = draws(np.arange(1000), 9, proposal=code)
+    whole = compiled_draws(np.arange(1000), 9, proposal=code)
     scattered = np.random.default_rng(0).permutation(1000)[:333]
-    np.testing.assert_array_equal(draws(scattered, 9, proposal=code), whole[scattered])
-    np.testing.assert_array_equal(draws(np.arange(1000), 5, proposal=code), whole[:, :5])
+    np.testing.assert_array_equal(compiled_draws(scattered, 9, proposal=code), whole[scattered])
+    np.testing.assert_array_equal(compiled_draws(np.arange(1000), 5, proposal=code), whole[:, :5])
     for width in (1, 64, 100, 512):
         tile, words, floats = (
             np.empty((9, width), np.float32),
@@ -163,19 +158,6 @@ def awkward_logits() -> Floats:
     return np.concatenate(columns, axis=1).astype(np.float32)
 
 
-def test_rest_sums_are_the_float64_sums_over_the_losers() -> None:
-    logits = awkward_logits()
-    _, second, label = best_two(logits)
-    width = logits.shape[1]
-    floats, total, weighted = (np.empty(s, np.float32) for s in ((4, width), (width,), (width,)))
-    kernels.rest_sums(logits, second, label, floats, total, weighted)
-    x = logits.astype(np.float64) - second
-    x[label, np.arange(width)] = -np.inf
-    np.testing.assert_allclose(total, np.exp(x).sum(0), rtol=2e-6)
-    finite = np.where(np.isfinite(x), x, 0.0)
-    np.testing.assert_allclose(weighted, (finite * np.exp(x)).sum(0), rtol=5e-5, atol=3e-6)
-
-
 @pytest.mark.parametrize("score", SCORES)
 def test_sureness_is_the_float64_score_however_extreme_the_logits(score: str) -> None:
     logits = awkward_logits()
@@ -223,7 +205,7 @@ def scan(
 def test_a_scan_labels_scores_and_ranks_every_draw_as_float64_does() -> None:
     counts, emitted = scan(0, 3000)
     A, b = small_head()
-    logits = draws(np.arange(3000), 5).astype(np.float64) @ A.T.astype(np.float64) + b
+    logits = compiled_draws(np.arange(3000), 5).astype(np.float64) @ A.T.astype(np.float64) + b
     assert list(emitted) == list(range(3000))
     labels = np.array([emitted[i][0] for i in range(3000)])
     np.testing.assert_array_equal(labels, logits.argmax(1))

@@ -27,13 +27,14 @@ def crowded_head() -> tuple[Tensor, Tensor, int]:
 
 
 @pytest.mark.parametrize(
-    ("classes", "width", "handicap"), [(3, 2, 0.0), (10, 10, 12.0), (50, 8, 3.0), (100, 100, 8.0), (40, 200, 25.0)]
+    ("classes", "width", "handicap"), [(3, 2, 0.0), (10, 10, 12.0), (50, 8, 3.0), (20, 19, 60.0), (40, 200, 25.0)]
 )
 def test_every_sample_lies_in_the_region_in_float32_too(classes: int, width: int, handicap: float) -> None:
     A, b = random_head(classes, width, seed=1, handicap=handicap)
     drawn = draw(A, b)
     assert drawn.samples.shape == (500, width)
     assert drawn.samples.dtype == torch.float32
+    assert drawn.samples.isfinite().all()
     assert winners(drawn, A, b) == {0}
 
 
@@ -112,8 +113,3 @@ def test_a_class_that_always_wins_gives_the_plain_gaussian() -> None:
 def test_no_samples_cannot_be_asked_for() -> None:
     with pytest.raises(InputError, match="the number of samples is too small"):
         draw(torch.eye(3), torch.zeros(3), count=0)
-
-
-def test_samples_are_finite_where_the_margin_is_largest() -> None:
-    A, b = random_head(20, 19, seed=7, handicap=60.0)
-    assert np.isfinite(draw(A, b).samples.numpy()).all()

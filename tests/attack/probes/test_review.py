@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from sfra.attack.probes import review, sample_probes
 from sfra.attack.probes.pools import Pools
-from sfra.attack.probes.review import WARM_UP, Review, unfilled
+from sfra.attack.probes.review import WARM_UP, Review
 from sfra.core.errors import SamplingError
 from sfra.core.head import Head
 
@@ -48,21 +48,14 @@ def costs(pools: Pools) -> tuple[float, float]:
 landed_counts = st.lists(st.integers(0, N - 1), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=300)
+@settings(deadline=None, max_examples=400)
 @given(landed_counts, st.integers(WARM_UP, 2**34))
-def test_the_stream_goes_on_only_while_that_is_the_cheaper_way(landed: list[int], draws: int) -> None:
+def test_the_stream_goes_on_exactly_while_that_is_the_cheaper_way(landed: list[int], draws: int) -> None:
     pools = pools_after(max(draws, 2 * sum(landed)), landed)
     now, later = costs(pools)
     if Review(2**62, can_condition=True).goes_on(pools):
         assert later <= now * (1 + 1e-9)
-
-
-@settings(deadline=None, max_examples=300)
-@given(landed_counts, st.integers(WARM_UP, 2**34))
-def test_the_stream_stops_only_when_drawing_on_saves_nothing(landed: list[int], draws: int) -> None:
-    pools = pools_after(max(draws, 2 * sum(landed)), landed)
-    now, later = costs(pools)
-    if not Review(2**62, can_condition=True).goes_on(pools):
+    else:
         assert later >= now * (1 - 1e-9)
 
 
@@ -89,14 +82,8 @@ def test_the_budget_ends_the_stream_of_a_proposal_that_can_be_conditioned() -> N
 def test_the_budget_is_an_error_for_a_proposal_that_cannot_be_conditioned() -> None:
     healthy = pools_after(2_000_000, [90_000, 99_000])
     assert Review(2_300_000, can_condition=False).goes_on(healthy)
-    with pytest.raises(SamplingError) as problem:
+    with pytest.raises(SamplingError, match=r"budget cannot fill .*(\n.*)*class 1: 4\.5e-02, class 2: 5\.0e-02"):
         Review(2_000_000, can_condition=False).goes_on(healthy)
-    assert str(problem.value) == (
-        "the draw budget cannot fill the pool of every retain class\n"
-        "  expected: 100,000 candidates in every retain class\n"
-        "  got:      acceptance over 2,000,000 draws: class 1: 4.5e-02, class 2: 5.0e-02\n"
-        "  do:       lower n, raise max_draws, or use the gaussian proposal, which can sample rare classes"
-    )
 
 
 def test_a_hopeless_class_is_named_long_before_the_budget_is_spent() -> None:
@@ -115,21 +102,6 @@ def test_a_class_is_not_given_up_for_bad_luck() -> None:
     half = rng.binomial(draws, p / 2)  # about half of what is needed: given up
     with pytest.raises(SamplingError):
         Review(budget, can_condition=False).goes_on(pools_after(draws, [int(half)]))
-
-
-def test_the_message_names_every_class_it_is_given() -> None:
-    pools = pools_after(1000, [0, 10], n=50)
-    message = str(unfilled(pools, [1, 2], "no probes"))
-    assert "class 1: 0.0e+00, class 2: 1.0e-02" in message
-    assert "50 candidates in every retain class" in message
-
-
-def test_the_proposal_in_use_is_not_advised() -> None:
-    head = Head(weight=torch.tensor([[1.0, 0.0], [0.0, 1.0], [1.0, 0.0]]))
-    with pytest.raises(SamplingError, match="class 2 can never win") as caught:
-        sample_probes(head, 1, n=100, m=10)
-    assert "gaussian" not in str(caught.value)
-    assert "do:       audit a head that still assigns inputs to every retain class" in str(caught.value)
 
 
 def impossible() -> Head:

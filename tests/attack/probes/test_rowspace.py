@@ -7,14 +7,11 @@ import torch
 from scipy import stats
 from torch import Tensor
 
+from builders.algorithm import normal
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.rowspace import RowSpace, row_space
 from sfra.attack.probes.stream import CompiledStream, Stream, TorchStream
 from sfra.core.head import Head
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 def low_rank(classes: int, width: int, rank: int) -> Head:

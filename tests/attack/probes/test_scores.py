@@ -1,15 +1,12 @@
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from torch import Tensor
 
 from builders.algorithm import log_softmax
 from builders.algorithm import sureness as exact_sureness
-from sfra.attack.probes import codes, kernels, scores
+from sfra.attack.probes import scores
 from sfra.attack.probes.scores import judge, sureness
-from sfra.core.errors import InputError
 
 NAMES = ("softmax", "entropy", "energy")
 
@@ -53,21 +50,6 @@ def test_sureness_is_the_float64_one_at_every_scale(score: str, scale: float) ->
     np.testing.assert_allclose(got.numpy()[known], exact[known], rtol=4e-6, atol=4e-6)
 
 
-@pytest.mark.parametrize("score", NAMES)
-@pytest.mark.parametrize("classes", [3, 4, 50])
-def test_the_torch_score_and_the_compiled_score_are_the_same_function(score: str, classes: int) -> None:
-    logits = torch.cat([logits_at(scale, classes, 100) for scale in (1e-3, 1.0, 20.0, 300.0)])
-    columns = logits.T.contiguous().numpy()
-    width = columns.shape[1]
-    first, second, total, weighted = (np.empty(width, np.float32) for _ in range(4))
-    label, floats = np.empty(width, np.int32), np.empty((4, width), np.float32)
-    kernels.top_two(columns, first, second, label)
-    kernels.rest_sums(columns, second, label, floats, total, weighted)
-    code = {"softmax": codes.SOFTMAX, "entropy": codes.ENTROPY, "energy": codes.ENERGY}[score]
-    compiled = [kernels.sureness(code, *part) for part in zip(first, second, total, weighted, strict=True)]
-    np.testing.assert_allclose(sureness(logits, scores.get(score)).numpy(), compiled, rtol=4e-6, atol=4e-6)
-
-
 def test_probabilities_tie_in_float32_where_log_odds_do_not() -> None:
     logits = torch.zeros(300, 10)
     logits[:, 0] = torch.linspace(20, 80, 300)
@@ -76,40 +58,12 @@ def test_probabilities_tie_in_float32_where_log_odds_do_not() -> None:
         assert len(set(sureness(logits, scores.get(score)).tolist())) == 300
 
 
-@settings(deadline=None)
-@given(st.lists(st.floats(-100, 100, width=32), min_size=3, max_size=8), st.floats(-50, 50, width=32))
-def test_a_common_shift_of_the_logits_changes_only_the_energy(row: list[float], shift: float) -> None:
-    logits = torch.tensor([row, [value + shift for value in row]], dtype=torch.float64)
-    for score in ("softmax", "entropy"):
-        before, after = sureness(logits, scores.get(score)).tolist()
-        assert before == pytest.approx(after, abs=1e-6, rel=1e-6)
-    before, after = sureness(logits, scores.get("energy")).tolist()
-    assert after - before == pytest.approx(shift, abs=1e-6)
-
-
-@settings(deadline=None)
-@given(st.permutations(range(6)))
-def test_the_order_of_the_classes_does_not_matter(order: list[int]) -> None:
-    logits = logits_at(2.0, 6, 20)
-    for score in NAMES:
-        torch.testing.assert_close(
-            sureness(logits[:, order], scores.get(score)), sureness(logits, scores.get(score)), rtol=2e-6, atol=2e-6
-        )
-
-
 def test_equal_logits_are_the_least_sure_of_all() -> None:
     logits = torch.cat([torch.zeros(1, 10), logits_at(0.5, 10)])
     for score in ("softmax", "entropy"):
         assert int(sureness(logits, scores.get(score)).argmin()) == 0
     assert float(sureness(logits[:1], scores.get("softmax"))) == pytest.approx(-np.log(9), abs=1e-6)
     assert float(sureness(logits[:1], scores.get("entropy"))) == pytest.approx(-np.log(np.log(10)), abs=1e-6)
-
-
-def test_an_unknown_score_is_refused_with_the_known_names() -> None:
-    with pytest.raises(InputError) as problem:
-        scores.get("margin")
-    assert str(problem.value) == ("unknown score\n  expected: softmax or entropy or energy\n  got:      margin")
-    assert scores.names() == NAMES
 
 
 @pytest.mark.parametrize("score", NAMES)

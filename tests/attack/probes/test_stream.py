@@ -10,6 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from builders.algorithm import normal
 from builders.algorithm import sureness as exact_sureness
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.pools import Pools
@@ -22,10 +23,6 @@ CPU, GAUSSIAN = torch.device("cpu"), proposals.get("gaussian")
 LENGTHS = (1 << 10, 1 << 13, 1 << 15)
 SIZES = {2: 3000, 3: 3000, 10: 1500, 100: 100}
 """Number of classes, and candidates per pool."""
-
-
-def normal(*shape: int, seed: int = 0) -> Tensor:
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -256,10 +253,3 @@ def test_few_draws_are_candidates_once_there_are_limits() -> None:
     case = ordinary(10, n=20_000, m=20)
     filled = fill(case, longest=1 << 12)
     assert filled.candidates < filled.pools.draws / 10
-
-
-def test_chunks_grow_from_a_short_one_to_the_longest() -> None:
-    everything = torch.full((3,), -torch.inf), torch.full((3,), torch.inf)
-    chunks = ordinary(3).stream(longest=1 << 20).chunks(lambda: everything)
-    assert [next(chunks).draws for _ in range(3)] == [1 << 16, 1 << 19, 1 << 20]
-    chunks.close()  # type: ignore[attr-defined]

@@ -8,7 +8,7 @@ from statistics import NormalDist, fmean, stdev
 from typing import SupportsFloat
 
 from sfra.core.errors import InputError
-from sfra.core.metrics.checks import fraction, refuse_empty
+from sfra.core.metrics.scores import fraction, refuse_empty
 
 
 def mean_and_std(values: Sequence[SupportsFloat]) -> tuple[float, float | None]:
