@@ -98,9 +98,7 @@ def test_odd_class_names_are_cleaned_or_dropped(folder: Path, odd: Any, expected
 @pytest.mark.parametrize("odd", [["a", "b"], {"zero": "a"}, "abc", {"0": "a", "1": "b", "2": "c"}])
 def test_class_names_that_do_not_fit_are_one_clear_message(folder: Path, odd: Any) -> None:
     edit(folder / "config.json", id2label=odd, label2id=None)
-    with pytest.raises(
-        InputError, match=r"(transformers cannot load tiny-resnet|weights of tiny-resnet are incomplete)"
-    ):
+    with pytest.raises(InputError, match=r"transformers cannot load tiny-resnet|weights of tiny-resnet are incomplete"):
         load(folder)
 
 
@@ -174,9 +172,8 @@ def test_a_quantised_model_is_refused(folder: Path) -> None:
 def test_pickles_are_refused_with_the_way_to_convert_them(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     (folder / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(UnsafeFileError, match=r"(?s)can run code: they were not opened.*pytorch_model.bin") as caught:
+    with pytest.raises(UnsafeFileError, match=r"(?s)can run code: they were not opened.*pytorch_model.bin.*convert"):
         load(folder)
-    assert "save_pretrained(NEW)" in str(caught.value)
 
 
 def test_missing_shards_are_named(tmp_path: Path) -> None:
@@ -187,20 +184,16 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
         load(folder)
 
 
-def test_shards_of_no_possible_name_are_refused(tmp_path: Path) -> None:
-    folder = save(tiny("tiny-resnet"), tmp_path / "tiny", max_shard_size="4KB")
-    edit(folder / "model.safetensors.index.json", weight_map={"a": "a" * 5000 + ".safetensors"})
-    with pytest.raises(UnsafeFileError, match="not weights of this directory"):
-        load(folder)
-
-
-@pytest.mark.parametrize("name", ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin"])
-def test_shards_outside_the_directory_are_refused(tmp_path: Path, name: str) -> None:
+@pytest.mark.parametrize(
+    "name",
+    ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin", "a" * 5000 + ".safetensors"],
+    ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin", "a" * 5000 + ".safetensors"],
+)
+def test_shards_outside_the_directory_and_impossible_names_are_refused(tmp_path: Path, name: str) -> None:
     folder = save(tiny("tiny-resnet"), tmp_path / "tiny", max_shard_size="4KB")
     shutil.copy(sorted(folder.glob("model-*.safetensors"))[0], tmp_path / "outside.safetensors")
-    index = json.loads((folder / "model.safetensors.index.json").read_text())
-    edit(folder / "model.safetensors.index.json", weight_map=dict.fromkeys(index["weight_map"], name))
-    with pytest.raises(UnsafeFileError, match=f"(?s)not weights of this directory.*{name}"):
+    edit(folder / "model.safetensors.index.json", weight_map={"a": name})
+    with pytest.raises(UnsafeFileError, match=f"(?s)not weights of this directory.*{name[:60]}"):
         load(folder)
 
 
@@ -234,22 +227,16 @@ def test_a_timm_configuration_is_sent_to_arch(folder: Path) -> None:
         load(folder)
 
 
-@pytest.mark.parametrize("kind", ["bert", "no-such-model"])
-def test_other_kinds_of_models_are_refused(folder: Path, kind: str) -> None:
-    edit(folder / "config.json", model_type=kind)
-    with pytest.raises(InputError, match="transformers cannot load tiny-resnet as an image classifier"):
+@pytest.mark.parametrize("change", [{"model_type": "bert"}, {"model_type": "no-such-model"}, {"hidden_sizes": [8, 32]}])
+def test_other_kinds_and_other_sizes_of_models_are_refused(folder: Path, change: dict[str, Any]) -> None:
+    edit(folder / "config.json", **change)
+    with pytest.raises(InputError, match=r"transformers cannot load tiny-resnet as an image|would be random"):
         load(folder)
 
 
 def test_a_backbone_whose_head_would_be_random_is_refused(tmp_path: Path) -> None:
     folder = save(tiny("tiny-vit").vit, tmp_path / "backbone")
     with pytest.raises(InputError, match=r"(?s)incomplete: the rest would be random.*2 missing.*classifier\.bias"):
-        load(folder)
-
-
-def test_weights_of_another_size_are_refused(folder: Path) -> None:
-    edit(folder / "config.json", hidden_sizes=[8, 32])
-    with pytest.raises(InputError, match=r"(transformers cannot load|would be random)"):
         load(folder)
 
 
@@ -290,7 +277,5 @@ def test_a_hub_that_cannot_be_reached_is_one_message(tmp_path: Path, monkeypatch
 
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
-    with pytest.raises(InputError, match="someone/tiny is neither a file or directory here") as caught:
+    with pytest.raises(InputError, match=r"(?s)someone/tiny is neither a file.*ConnectionError: no route to the hub"):
         load("someone/tiny")
-    assert "ConnectionError: no route to the hub" in str(caught.value)
-    assert "HF_TOKEN" in str(caught.value)

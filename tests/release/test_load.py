@@ -19,7 +19,7 @@ from sfra.core.errors import InputError, MissingPackageError
 from sfra.core.head import Head
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import save_model
-from sfra.release import LOADERS, Release, architecture, load
+from sfra.release import LOADERS, architecture, load
 
 HEAD = Head(np.arange(12.0).reshape(4, 3), [0.0, 1.0, 2.0, 3.0])
 
@@ -30,9 +30,7 @@ def test_a_head_file_is_a_release_without_encoder(tmp_path: Path, name: str) -> 
     release = load(tmp_path / name)
     assert torch.equal(release.head.weight, HEAD.weight)
     assert torch.equal(release.head.bias, HEAD.bias)
-    assert release.encoder is None
-    assert release.class_names is None
-    assert release.preprocess is None
+    assert (release.encoder, release.class_names, release.preprocess) == (None, None, None)
     assert release.fingerprint == HEAD.fingerprint
     assert release.source == f"head file {tmp_path / name}"
 
@@ -48,15 +46,7 @@ def test_the_state_dict_of_a_linear_layer_is_a_head(tmp_path: Path) -> None:
 def test_heads_and_releases_pass_through() -> None:
     release = load(HEAD)
     assert release.head is HEAD
-    assert release.encoder is None
     assert load(release) is release
-    assert isinstance(release, Release)
-
-
-def test_an_npz_with_other_arrays_is_refused(tmp_path: Path) -> None:
-    np.savez(tmp_path / "features.npz", features=np.zeros((3, 2)))
-    with pytest.raises(InputError, match=r"features\.npz is not a head file"):
-        load(tmp_path / "features.npz")
 
 
 def test_an_npz_with_pickled_objects_is_refused(tmp_path: Path) -> None:
@@ -65,51 +55,34 @@ def test_an_npz_with_pickled_objects_is_refused(tmp_path: Path) -> None:
         load(tmp_path / "pickled.npz")
 
 
-@pytest.mark.parametrize("name", ["model.h5", "model.pkl", "model", "model.zip"])
-def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path: Path, name: str) -> None:
-    (tmp_path / name).write_bytes(b"x")
-    with pytest.raises(InputError, match=f"{name} is not a model that can be read") as caught:
-        load(tmp_path / name)
-    assert all(suffix in str(caught.value) for suffix in (".safetensors", ".pt", ".pth", ".onnx", ".npz", "owner/name"))
+def test_an_unknown_suffix_is_refused_with_the_known_ones(tmp_path: Path) -> None:
+    (tmp_path / "model.pkl").write_bytes(b"x")
+    with pytest.raises(InputError, match=r"(?s)model.pkl is not a model that can be read.*\.safetensors.*owner/name"):
+        load(tmp_path / "model.pkl")
 
 
-@pytest.mark.parametrize(
-    "name", ["missing.pt", "runs/missing.pt", "runs/missing.onnx", "missing", "/missing/model", "./runs/model", ""]
-)
+@pytest.mark.parametrize("name", ["missing.pt", "runs/missing.onnx", "missing", "./runs/model", "nothing at all"])
+@pytest.mark.parametrize("arch", [None, "mynet:factory"])
 def test_a_missing_path_is_refused_without_asking_the_hub(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(InputError, match="the file or directory does not exist") as caught:
-        load(name or "nothing at all")
-    assert "check the path" in str(caught.value)
-
-
-@pytest.mark.parametrize("name", ["missing.pt", "missing", "runs/missing.safetensors", "missing.npz"])
-def test_a_missing_path_is_said_to_be_missing_whatever_the_architecture(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, arch: str | None
 ) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match="the file or directory does not exist"):
-        load(name, arch="mynet:factory")
+        load(name, arch=arch)
 
 
-def test_an_empty_directory_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"(?s)the directory is empty.*config.json and model.safetensors"):
+def test_a_directory_without_a_model_is_refused_with_what_it_holds(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the directory is empty"):
         load(tmp_path)
-
-
-def test_a_directory_without_config_is_refused_with_what_it_holds(tmp_path: Path) -> None:
     (tmp_path / "weights.pt").write_bytes(b"")
-    with pytest.raises(InputError, match=r"(?s)not a Hugging Face model.*got: +weights\.pt.*the model file itself"):
+    with pytest.raises(InputError, match=r"(?s)not a Hugging Face model.*got: +weights\.pt"):
         load(tmp_path)
 
 
-@pytest.mark.parametrize("source", [3, None, {"weight": torch.zeros(3, 2)}, nn.Linear, b"model.pt"])
+@pytest.mark.parametrize("source", [None, nn.Linear])
 def test_what_is_no_model_is_refused(source: object) -> None:
-    with pytest.raises(InputError, match="this is not a model") as caught:
+    with pytest.raises(InputError, match=r"(?s)this is not a model.*nn\.Module"):
         load(source)
-    assert "nn.Module" in str(caught.value)
 
 
 def test_an_architecture_without_a_state_dict_is_refused(tmp_path: Path) -> None:
@@ -154,19 +127,15 @@ def test_a_format_is_the_loader_that_contributing_shows_and_its_registration(
         load(3)
 
 
-def test_every_loader_has_a_name_of_its_own_and_a_description() -> None:
-    assert len({loader.name for loader in LOADERS}) == len(LOADERS)
-    assert all(loader.description for loader in LOADERS)
-
-
-def test_backbones_are_found_by_a_new_interpreter_without_an_import(tmp_path: Path) -> None:
+def test_backbones_are_found_by_a_new_interpreter_that_imports_no_optional_package(tmp_path: Path) -> None:
     model = backbones.build("small-mlp", classes=4, seed=0)
     save_model(tmp_path / "net", model, backbone="small-mlp", classes=4)
     torch.save(model.state_dict(), tmp_path / "weights.pt")
     script = f"""
         import sys, sfra
         print(sfra.load({str(tmp_path / "net")!r}).head.classes)
-        print(sfra.load({str(tmp_path / "weights.pt")!r}, arch="small-mlp").head.classes, "transformers" in sys.modules)
+        print(sfra.load({str(tmp_path / "weights.pt")!r}, arch="small-mlp").head.classes)
+        print(any(name in sys.modules for name in ("transformers", "onnx", "onnxruntime")))
     """
     done = subprocess.run([sys.executable, "-c", textwrap.dedent(script)], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["4", "4", "False"]
@@ -178,17 +147,3 @@ def test_backbones_of_a_broken_package_are_a_warning(monkeypatch: pytest.MonkeyP
     architecture._import_announced.cache_clear()
     with pytest.warns(RuntimeWarning, match="backbones could not be loaded: package unknown, entry no_such_module"):
         assert "small-cnn" in architecture.names()
-
-
-def test_importing_the_loader_brings_no_optional_package() -> None:
-    code = "import sys, sfra.release; print([p for p in ('transformers', 'onnx', 'onnxruntime') if p in sys.modules])"
-    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert result.stdout.strip() == "[]"
-
-
-def test_the_representation_of_a_release_is_a_line_without_weights() -> None:
-    head, model = Head(torch.eye(4, 6)), nn.Sequential(nn.Flatten(), nn.Linear(64, 6), nn.ReLU(), nn.Linear(6, 4))
-    alone, whole = load(head), load(model, example=torch.zeros(1, 1, 8, 8))
-    print_of = alone.fingerprint[:12]
-    assert repr(alone) == f"Release('a head': 4 outputs, 6 features, no encoder, fingerprint {print_of}…)"
-    assert repr(whole).startswith("Release('Sequential (nn.Module)': 4 outputs, 6 features, with its encoder, ")

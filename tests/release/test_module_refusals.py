@@ -46,10 +46,9 @@ def test_an_end_that_is_not_linear_is_refused(name: str) -> None:
         load(Net(NOT_LINEAR[name]), example=EXAMPLE)
 
 
-@pytest.mark.parametrize("classes", [1, 2])
-def test_fewer_than_three_outputs_are_refused(classes: int) -> None:
+def test_fewer_than_three_outputs_are_refused() -> None:
     with pytest.raises(InputError, match="too few classes"):
-        load(Net(classes=classes), example=EXAMPLE)
+        load(Net(classes=2), example=EXAMPLE)
 
 
 @pytest.mark.parametrize("name", ["conv.weight", "fc.bias"])
@@ -151,18 +150,13 @@ def test_a_map_that_was_one_pixel_in_the_example_must_stay_one() -> None:
         (lambda n, x: logits(n, x) if x.mean() < 10 else x, "the call that was its head does not happen"),
     ],
 )
-def test_a_head_that_depends_on_the_input_is_noticed(end: End, message: str) -> None:
-    release = load(Net(end), example=EXAMPLE)
+def test_a_head_that_depends_on_the_input_or_changes_after_loading_is_noticed(end: End, message: str) -> None:
+    model = Net(end)
+    release = load(model, example=EXAMPLE)
     assert release.encoder is not None
     release.encoder(IMAGES)
     with pytest.raises(InputError, match=f"(?s)does not end in the head that was loaded.*{message}"):
         release.encoder(IMAGES + 100)
-
-
-def test_a_model_that_was_changed_after_loading_is_noticed() -> None:
-    model = Net()
-    release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
     with torch.no_grad():
         model.fc.bias.add_(1)
     with pytest.raises(InputError, match="load the model again if you changed it"):

@@ -73,31 +73,30 @@ def test_every_kind_of_file_gives_the_model_back(model: nn.Module, tmp_path: Pat
 )
 def test_the_number_of_classes_is_read_from_the_weights(tmp_path: Path, name: str, classes: int) -> None:
     weights = backbones.build(name, classes=classes, seed=0).state_dict()
-    torch.save(weights, tmp_path / "weights.pt")
-    save_file(weights, tmp_path / "weights.safetensors")  # keeps its tensors in another order
+    torch.save(dict(reversed(weights.items())), tmp_path / "weights.pt")  # the head need not come last
+    save_file(weights, tmp_path / "weights.safetensors")
     for suffix in (".pt", ".safetensors"):
         assert load(tmp_path / f"weights{suffix}", arch=name).head.classes == classes
 
 
-def test_the_head_need_not_come_last(tmp_path: Path) -> None:
-    weights = backbones.build("small-mlp", classes=5, seed=0).state_dict()
-    torch.save(dict(reversed(weights.items())), tmp_path / "reversed.pt")
-    assert load(tmp_path / "reversed.pt", arch="small-mlp").head.classes == 5
-
-
-@pytest.mark.parametrize("nest", ["state_dict", "model", "model_state_dict", "net"])
-@pytest.mark.parametrize("prefix", ["", "module.", "_orig_mod.", "module._orig_mod.", "_orig_mod.module."])
+@pytest.mark.parametrize(
+    ("nests", "prefix"),
+    [
+        (["state_dict"], ""),
+        (["model"], "module."),
+        (["model_state_dict"], "_orig_mod."),
+        (["net"], "module._orig_mod."),
+        (["state_dict", "model"], "_orig_mod.module."),
+    ],
+)
 def test_nests_and_prefixes_of_training_scripts_are_removed(
-    model: nn.Module, tmp_path: Path, nest: str, prefix: str
+    model: nn.Module, tmp_path: Path, nests: list[str], prefix: str
 ) -> None:
-    weights = {f"{prefix}{key}": value for key, value in model.state_dict().items()}
-    torch.save({"epoch": 3, nest: weights, "optimizer": {"lr": 0.1}}, tmp_path / "checkpoint.pth")
+    content: dict[str, Any] = {f"{prefix}{key}": value for key, value in model.state_dict().items()}
+    for nest in nests:
+        content = {"epoch": 3, nest: content, "optimizer": {"lr": 0.1}}
+    torch.save(content, tmp_path / "checkpoint.pth")
     assert_same_function(tmp_path / "checkpoint.pth", model)
-
-
-def test_a_nest_in_a_nest_is_found(model: nn.Module, tmp_path: Path) -> None:
-    torch.save({"model": {"state_dict": model.state_dict(), "epoch": 1}}, tmp_path / "deep.pt")
-    assert_same_function(tmp_path / "deep.pt", model)
 
 
 def test_a_prefix_that_not_every_key_has_stays(tmp_path: Path) -> None:
@@ -141,75 +140,49 @@ def test_wrong_keys_are_counted_and_named_in_one_message(model: nn.Module, tmp_p
     weights["extra.weight"] = weights.pop(first)
     weights[last] = torch.zeros(2, 2, 2)
     torch.save(weights, tmp_path / "wrong.pt")
-    with pytest.raises(InputError, match=f"the state dict does not fit {ARCH}") as caught:
+    with pytest.raises(InputError, match=rf"1 missing \({first}\); 1 unexpected \(extra.weight\); 1 of another shape"):
         load(tmp_path / "wrong.pt", arch=ARCH)
-    text = str(caught.value)
-    assert f"1 missing ({first})" in text
-    assert "1 unexpected (extra.weight)" in text
-    assert f"1 of another shape ({last} [2, 2, 2] instead of" in text
 
 
 def test_without_an_architecture_the_known_ones_are_listed(model: nn.Module, tmp_path: Path) -> None:
     torch.save(model.state_dict(), tmp_path / "weights.pt")
     with pytest.raises(InputError, match="does not say which architecture") as caught:
         load(tmp_path / "weights.pt")
-    text = str(caught.value)
-    assert all(name in text for name in backbones.names())
-    assert "torchvision.models:resnet18?num_classes=10" in text
-    assert "--arch" in text
+    assert all(name in str(caught.value) for name in (*backbones.names(), "--arch"))
 
 
 @pytest.mark.parametrize("arch", ["..a:b", ".:b", ":b", "os:", "alexnet"])
 def test_a_module_that_cannot_be_named_is_refused(model: nn.Module, tmp_path: Path, arch: str) -> None:
     torch.save(model.state_dict(), tmp_path / "weights.pt")
-    with pytest.raises(InputError, match="there is no ") as caught:
+    with pytest.raises(InputError, match=r"(?s)there is no .*package:factory"):
         load(tmp_path / "weights.pt", arch=arch)
-    assert "package:factory" in str(caught.value)
 
 
-def write_zip(content: object, file: Path) -> None:
-    torch.save(content, file)
+WRITERS: dict[str, Callable[[object, Path], object]] = {
+    "zip": torch.save,
+    "legacy": lambda content, file: torch.save(content, file, _use_new_zipfile_serialization=False),
+    "protocol 4": lambda content, file: file.write_bytes(pickle.dumps(content, protocol=4)),
+    "protocol 0": lambda content, file: file.write_bytes(pickle.dumps(content, protocol=0)),
+}
 
 
-def write_legacy(content: object, file: Path) -> None:
-    torch.save(content, file, _use_new_zipfile_serialization=False)
-
-
-def write_protocol_4(content: object, file: Path) -> None:
-    file.write_bytes(pickle.dumps(content, protocol=4))
-
-
-def write_protocol_0(content: object, file: Path) -> None:
-    file.write_bytes(pickle.dumps(content, protocol=0))
-
-
-@pytest.mark.parametrize("write", [write_zip, write_legacy, write_protocol_4, write_protocol_0])
+@pytest.mark.parametrize("write", WRITERS)
 @pytest.mark.parametrize("arch", [None, ARCH])
 @pytest.mark.parametrize("suffix", [".pt", ".pth"])
-def test_a_malicious_pickle_is_never_executed(
-    tmp_path: Path, write: Callable[[object, Path], None], arch: str | None, suffix: str
-) -> None:
+def test_a_malicious_pickle_is_never_executed(tmp_path: Path, write: str, arch: str | None, suffix: str) -> None:
     file, marker = tmp_path / f"evil{suffix}", tmp_path / "marker"
-    write({"state_dict": {"fc.weight": Marks(marker)}}, file)
-    with pytest.raises(UnsafeFileError, match="could run code: it was not opened") as caught:
+    WRITERS[write]({"state_dict": {"fc.weight": Marks(marker)}}, file)
+    with pytest.raises(UnsafeFileError, match=r"(?s)could run code: it was not opened.*posix\.mkdir.*safetensors"):
         load(file, arch=arch)
     assert not marker.exists()
-    text = str(caught.value)
-    assert "posix.mkdir" in text
-    assert "torch.save(model.state_dict()" in text
-    assert "safetensors" in text
-
-
-def test_the_malicious_pickle_would_have_worked(tmp_path: Path) -> None:
-    file, marker = tmp_path / "evil.pt", tmp_path / "marker"
-    write_protocol_4(Marks(marker), file)
-    pickle.loads(file.read_bytes())
-    assert marker.exists()
+    if write == "protocol 4":  # the control: opened, it would have worked
+        pickle.loads(file.read_bytes())
+        assert marker.exists()
 
 
 def test_an_environment_that_asks_for_unsafe_loading_changes_nothing(tmp_path: Path) -> None:
     file, marker = tmp_path / "evil.pt", tmp_path / "marker"
-    write_zip(Marks(marker), file)
+    torch.save(Marks(marker), file)
     code = f"import sfra.release as r\ntry: r.load({str(file)!r})\nexcept Exception as e: print(type(e).__name__)"
     result = subprocess.run(
         [sys.executable, "-c", code],
@@ -262,23 +235,27 @@ def test_a_safetensors_file_that_declares_more_than_it_holds_is_refused(tmp_path
         load(tmp_path / "huge.safetensors", arch=ARCH)
 
 
-@pytest.mark.parametrize("tensor", [torch.zeros(1, 1).expand(10**12, 10**3), torch.eye(3).to_sparse()])
+def nested() -> Tensor:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
+
+
+@pytest.mark.parametrize(
+    "tensor",
+    [
+        torch.zeros(1, 1).expand(10**12, 10**3),
+        torch.eye(3).to_sparse(),
+        torch.zeros(3, dtype=torch.complex64),
+        nested(),
+    ],
+    ids=["claims its size", "sparse", "complex", "nested"],
+)
 @pytest.mark.parametrize("arch", [None, ARCH])
-def test_a_tensor_that_only_claims_its_size_is_refused(tmp_path: Path, tensor: Tensor, arch: str | None) -> None:
+def test_a_tensor_that_is_not_plain_numbers_is_refused(tmp_path: Path, tensor: Tensor, arch: str | None) -> None:
     torch.save({"weight": tensor}, tmp_path / "wide.pt")
     with pytest.raises(InputError, match=r"(?s)wide\.pt holds a tensor that is not plain numbers.*got: +weight"):
         load(tmp_path / "wide.pt", arch=arch)
-
-
-def test_nested_and_complex_tensors_are_refused(tmp_path: Path) -> None:
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        nested = torch.nested.nested_tensor([torch.zeros(2), torch.zeros(3)])
-    for tensor, words in ((nested, "weight: nested"), (torch.zeros(3, dtype=torch.complex64), "torch.complex64")):
-        torch.save({"weight": tensor}, tmp_path / "odd.pt")
-        with pytest.raises(InputError, match=r"odd\.pt holds a tensor that is not plain numbers") as caught:
-            load(tmp_path / "odd.pt", arch=ARCH)
-        assert words in str(caught.value)
 
 
 def test_a_compressed_file_that_would_fill_the_memory_is_not_opened(
@@ -297,19 +274,15 @@ def test_a_compressed_file_that_would_fill_the_memory_is_not_opened(
     assert len(read_state_dict(tmp_path / "plain.pt")["weight"]) == 2**20
 
 
-@pytest.mark.parametrize("content", [{}, {"epoch": 3}, [1, 2], {"state_dict": {"a": 1}}, {1: torch.zeros(2)}])
+LOOP: dict[str, Any] = {"epoch": 1}
+LOOP["state_dict"] = LOOP
+
+
+@pytest.mark.parametrize("content", [{}, [1, 2], {"state_dict": {"a": 1}}, {1: torch.zeros(2)}, LOOP])
 def test_a_file_without_a_state_dict_is_refused(tmp_path: Path, content: object) -> None:
     torch.save(content, tmp_path / "other.pt")
     with pytest.raises(InputError, match=r"other\.pt holds no state dict"):
         load(tmp_path / "other.pt", arch=ARCH)
-
-
-def test_a_state_dict_that_contains_itself_is_refused(tmp_path: Path) -> None:
-    content: dict[str, Any] = {"epoch": 1}
-    content["state_dict"] = content
-    torch.save(content, tmp_path / "loop.pt")
-    with pytest.raises(InputError, match=r"loop\.pt holds no state dict"):
-        load(tmp_path / "loop.pt", arch=ARCH)
 
 
 def test_names_in_a_message_cannot_steer_the_terminal(tmp_path: Path) -> None:
