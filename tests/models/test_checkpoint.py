@@ -5,9 +5,6 @@ from __future__ import annotations
 import copy
 import os
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +14,7 @@ from safetensors.torch import load_file
 from torch import nn
 
 import sfra
-from builders.backbones import TINY, add_tiny, edit, images, run, trained
+from builders.backbones import TINY, edit, images, run, trained
 from sfra.core.errors import InputError
 from sfra.models.backbones import build, input_shape, names
 from sfra.models.backbones.checkpoint import load_model, save_model
@@ -26,18 +23,9 @@ from sfra.release import Preprocess
 from sfra.release.preprocess import preprocess_from
 
 transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("tiny")
 PLAIN = ("small-cnn", "small-mlp", "resnet18-small")
 NAMES = ["cat", "dog", "ox", "hen"]
-
-
-@pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add small members of the three families for the length of a test; transformers does not draw bars."""
-    add_tiny(monkeypatch)
-    logs = transformers.utils.logging
-    logs.disable_progress_bar()
-    yield
-    logs.enable_progress_bar()
 
 
 def snapshot(folder: Path) -> dict[str, bytes]:
@@ -57,12 +45,8 @@ def test_a_checkpoint_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> N
     place = save_model(
         tmp_path / "a" / "net", model, backbone=name, classes=4, preprocess=prepare, class_names=NAMES, notes=notes
     )
-    assert sorted(os.listdir(place)) == [
-        "config.json",
-        "model.safetensors",
-        "preprocessor_config.json",
-        "sfra.json",
-    ]
+    files = sorted(os.listdir(place))
+    assert files == ["config.json", "model.safetensors", "preprocessor_config.json", "sfra.json"]
     assert os.listdir(tmp_path / "a") == ["net"]
     found = load_model(place)
     assert (found.backbone, found.classes, found.class_names, found.notes) == (name, 4, tuple(NAMES), notes)
@@ -133,16 +117,6 @@ def test_the_transformers_model_of_a_plain_backbone_trains_copies_and_gets_new_h
         fresh = ours.SfraForImageClassification(ours.SfraConfig(backbone="small-cnn", num_labels=4))
     expected = build("small-cnn", classes=4, seed=5).state_dict()
     assert all(torch.equal(value, expected[key]) for key, value in fresh.state_dict().items())
-
-
-def test_the_plain_backbones_are_loaded_without_transformers(folder: Path) -> None:
-    script = (
-        "import sys, sfra; from sfra.models.backbones.checkpoint import load_model;"
-        f"release, found = sfra.load({str(folder)!r}), load_model({str(folder)!r});"
-        "print(release.head.classes, found.classes, 'transformers' in sys.modules)"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["4", "4", "False"]
 
 
 def test_a_transformers_directory_of_another_maker_is_recognised_by_its_settings(tmp_path: Path) -> None:

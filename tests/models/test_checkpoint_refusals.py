@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -12,23 +11,14 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import sfra
-from builders.backbones import add_tiny, edit, trained
+from builders.backbones import edit, trained
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import load_model, save_model
 
 transformers = pytest.importorskip("transformers")
+pytestmark = pytest.mark.usefixtures("tiny")
 NAMES = ["cat", "dog", "ox", "hen"]
-
-
-@pytest.fixture(autouse=True)
-def _tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Add small members of the three families for the length of a test; transformers does not draw bars."""
-    add_tiny(monkeypatch)
-    logs = transformers.utils.logging
-    logs.disable_progress_bar()
-    yield
-    logs.enable_progress_bar()
 
 
 @pytest.fixture
@@ -53,16 +43,11 @@ def test_what_is_not_a_checkpoint_is_never_replaced(extra: str, folder: Path) ->
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            {"classes": 5},
-            r"(?s)not a small-cnn with 5 outputs\n.*got:.*classifier.weight \[4, 64\] instead of \[5, 64\]",
-        ),
-        ({"backbone": "small-mlp"}, r"(?s)not a small-mlp with 4 outputs.*missing.*unexpected"),
-        ({"backbone": "tiny-vit"}, r"(?s)not a tiny-vit with 4 outputs.*classifier of transformers.*SmallClassifier"),
-        ({"backbone": "resnet19"}, r"there is no backbone 'resnet19'"),
-        ({"class_names": ["a"]}, r"(?s)every output needs a name.*4 class names.*1"),
-        ({"notes": {"x": object()}}, r"(?s)the notes cannot be written.*object"),
-        ({"notes": {"x": float("nan")}}, r"(?s)the notes cannot be written.*finite"),
+        ({"classes": 5}, r"(?s)not a small-cnn with 5 outputs\n.*\[4, 64\] instead of \[5, 64\]"),
+        ({"backbone": "tiny-vit"}, r"(?s)not a tiny-vit with 4 outputs.*classifier of transformers"),
+        ({"class_names": ["a"]}, "every output needs a name"),
+        ({"notes": {"x": object()}}, "the notes cannot be written"),
+        ({"notes": {"x": float("nan")}}, "the notes cannot be written"),
     ],
 )
 def test_a_model_that_is_not_what_is_said_is_not_saved(arguments: dict[str, Any], message: str, tmp_path: Path) -> None:
@@ -97,7 +82,7 @@ def test_a_diverged_model_is_neither_saved_nor_loaded(name: str, tmp_path: Path)
 
 
 @pytest.mark.parametrize("load", [load_model, sfra.load])
-@pytest.mark.parametrize("classes", [10**9, 10**30, 0, -1, 3, 4.0, "4", True, [4]])
+@pytest.mark.parametrize("classes", [10**9, 0, 3, 4.0, "4", True])
 def test_a_claimed_number_of_classes_is_not_believed(load: Any, classes: Any, folder: Path) -> None:
     edit(folder / "config.json", num_labels=classes)
     with pytest.raises(InputError, match=r"number of classes"):
@@ -105,22 +90,17 @@ def test_a_claimed_number_of_classes_is_not_believed(load: Any, classes: Any, fo
     edit(folder / "config.json", num_labels=None, id2label={str(i): "x" for i in range(5)})
     with pytest.raises(InputError, match=r"(?s)disagree about the number of classes.*expected: 4.*got: +5"):
         load(folder)
-
-
-def test_a_transformers_directory_that_claims_a_billion_classes_is_refused_at_once(tmp_path: Path) -> None:
-    place = save_model(tmp_path / "net", build("tiny-vit", classes=4), backbone="tiny-vit", classes=4)
+    place = save_model(folder.parent / "vit", build("tiny-vit", classes=4), backbone="tiny-vit", classes=4)
     edit(place / "config.json", num_labels=10**9, id2label=None, label2id=None)
-    with pytest.raises(InputError, match=r"(?s)number of classes that makes no sense.*num_labels: 1000000000"):
-        sfra.load(place)
+    with pytest.raises(InputError, match="number of classes that makes no sense"):  # transformers never sees it
+        load(place)
 
 
 @pytest.mark.parametrize("load", [load_model, sfra.load])
-@pytest.mark.parametrize("backbone", ["resnet19", "vit-b-16", None, 3, ["small-cnn"], "small\x1b[31m"])
+@pytest.mark.parametrize("backbone", ["vit-b-16", None, ["small-cnn"], "small\x1b[31m"])
 def test_an_unknown_backbone_is_one_message(load: Any, backbone: Any, folder: Path) -> None:
     edit(folder / "config.json", backbone=backbone)
-    with pytest.raises(
-        InputError, match=r"(?s)a backbone that is not known here.*small-cnn.*import the module"
-    ) as caught:
+    with pytest.raises(InputError, match=r"(?s)a backbone that is not known here.*small-cnn.*import") as caught:
         load(folder)
     assert "\x1b" not in str(caught.value)
 
@@ -163,12 +143,9 @@ def test_a_checkpoint_is_checked_as_any_other_directory(load: Any, folder: Path)
 
 
 @pytest.mark.parametrize("content", ["[]", "{", '{"format": 2, "notes": {}}', '{"format": 1, "notes": []}'])
-def test_odd_notes_are_one_message(content: str, folder: Path) -> None:
+def test_odd_notes_and_a_missing_directory_are_one_message(content: str, folder: Path) -> None:
     (folder / "sfra.json").write_text(content)
     with pytest.raises(InputError, match=r"sfra\.json cannot be"):
         load_model(folder)
-
-
-def test_a_directory_that_is_not_there_is_one_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="the directory does not exist"):
-        load_model(tmp_path / "net")
+        load_model(folder / "other")

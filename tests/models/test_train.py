@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from types import SimpleNamespace
 from typing import ClassVar
 
 import pytest
@@ -25,12 +24,8 @@ def predictions(model: nn.Module, images: Tensor) -> Tensor:
 def test_training_learns_what_an_untrained_net_does_not_know() -> None:
     data, test = samples(20), samples(20, seed=1)
     model = net(norm=True)
-    before = (predictions(model.eval(), test.images) == test.labels).double().mean()
-    after = (
-        (predictions(train(model, data, epochs=15, learning_rate=0.1, batch_size=16), test.images) == test.labels)
-        .double()
-        .mean()
-    )
+    trained = train(model, data, epochs=15, learning_rate=0.1, batch_size=16)
+    before, after = ((predictions(m, test.images) == test.labels).double().mean() for m in (model.eval(), trained))
     assert before < 0.5
     assert after > 0.9
 
@@ -144,34 +139,19 @@ def test_what_the_data_draw_is_seeded_by_the_run() -> None:
     assert moved(first, train(net(), samples(), epochs=2, learning_rate=0.1)) > 0
 
 
-def test_logits_are_found_in_a_tensor_and_in_an_output_object() -> None:
-    class Wrapped(nn.Module):
-        def __init__(self) -> None:
-            super().__init__()
-            self.inner = net()
-
-        def forward(self, images: Tensor) -> SimpleNamespace:
-            return SimpleNamespace(logits=self.inner(images))
-
-    images = samples().images
-    assert torch.equal(logits(Wrapped(), images), logits(net(), images))
-    with pytest.raises(InputError, match=r"does not answer with logits\n  expected: a tensor \[n, C\]"):
-        logits(nn.Flatten(0), images)
-
-
 def test_what_cannot_be_trained_is_refused_with_the_reason() -> None:
-    with pytest.raises(InputError, match=r"labels are not class indices\n.*\n  got: +torch.float32 of shape \[2\]"):
-        TensorData(torch.zeros(2, 3), torch.zeros(2))
-    with pytest.raises(InputError, match=r"labels are not class indices"):
-        TensorData(torch.zeros(1, 3), torch.tensor([-1]))
-    with pytest.raises(InputError, match=r"labels are not on the CPU\n  got: +meta\n  do: +pass labels.cpu\(\)"):
-        TensorData(torch.zeros(2, 3), torch.zeros(2, dtype=torch.long, device="meta"))
-    with pytest.raises(InputError, match=r"images and labels disagree\n  expected: 2 labels\n  got: +1"):
-        TensorData(torch.zeros(2, 3), torch.zeros(1, dtype=torch.long))
+    for labels, message in (
+        (torch.zeros(2), "not class indices"),
+        (torch.tensor([-1, 0]), "not class indices"),
+        (torch.zeros(2, dtype=torch.long, device="meta"), "not on the CPU"),
+        (torch.zeros(1, dtype=torch.long), "images and labels disagree"),
+    ):
+        with pytest.raises(InputError, match=message):
+            TensorData(torch.zeros(2, 3), labels)
+    with pytest.raises(InputError, match="does not answer with logits"):
+        logits(nn.Flatten(0), samples().images)
     with pytest.raises(InputError, match="nothing to train on"):
         train(net(), TensorData(torch.zeros(0, 6), torch.zeros(0, dtype=torch.long)), epochs=1, learning_rate=0.1)
-    with pytest.raises(InputError, match=r"epochs is out of range\n  expected: at least 1\n  got: +0"):
-        train(net(), samples(), epochs=0, learning_rate=0.1)
     with pytest.raises(InputError, match=r"given twice\n  expected: .*\n  got: +epochs, momentum"):
         train(net(), samples(), training=Training(epochs=1, learning_rate=0.1), epochs=1, momentum=0.5)
     with pytest.raises(InputError, match="no parameters"):

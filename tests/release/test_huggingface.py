@@ -187,7 +187,6 @@ def test_missing_shards_are_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "name",
     ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin", "a" * 5000 + ".safetensors"],
-    ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin", "a" * 5000 + ".safetensors"],
 )
 def test_shards_outside_the_directory_and_impossible_names_are_refused(tmp_path: Path, name: str) -> None:
     folder = save(tiny("tiny-resnet"), tmp_path / "tiny", max_shard_size="4KB")

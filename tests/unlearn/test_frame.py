@@ -53,7 +53,7 @@ def accuracy(model: nn.Module, data: unlearn.TensorData, *classes: int) -> float
     return sum(hits) / len(hits)
 
 
-def test_the_earliest_epoch_of_best_aus_on_the_validation_split_is_kept(original: nn.Module) -> None:
+def test_the_earliest_epoch_of_best_aus_on_validation_is_kept_or_else_the_last(original: nn.Module) -> None:
     validation = samples(20, seed=1)
     result = Bias()(original, samples(), (3,), validation=validation)
     assert result.epoch == 3
@@ -63,16 +63,13 @@ def test_the_earliest_epoch_of_best_aus_on_the_validation_split_is_kept(original
         assert record.quality is not None
         expected = (1 - (before - record.quality.retain)) / (1 + record.quality.forget)
         assert record.quality.aus == pytest.approx(expected, abs=1e-12)
+    last = Bias()(original, samples(), (3,))
+    assert last.epoch == 6
+    assert accuracy(last.model, validation, 1, 2, 4) == 0
     kept = result.quality
     assert kept is not None
     assert kept.retain == pytest.approx(accuracy(result.model, validation, 0, 1, 2, 4))
     assert kept.aus == max(record.quality.aus for record in result.history if record.quality)
-
-
-def test_without_a_validation_split_the_last_epoch_is_kept(original: nn.Module) -> None:
-    result = Bias()(original, samples(), (3,))
-    assert result.epoch == 6
-    assert accuracy(result.model, samples(20, seed=1), 1, 2, 4) == 0
 
 
 def test_measuring_leaves_the_models_modes_and_statistics_as_they_were() -> None:
@@ -102,15 +99,10 @@ def test_choose_keeps_the_recipe_of_best_aus_and_the_first_of_equals(original: n
 
 def test_choose_leaves_out_what_diverges_and_says_so(original: nn.Module) -> None:
     validation, good, wild = samples(20, seed=1), Bias(), unlearn.NegativeGradient(learning_rate=1e300)
-    with pytest.warns(
-        RuntimeWarning, match=r"left out, the training diverged: negative-gradient \{'epochs': 5, "
-    ) as said:
+    with pytest.warns(RuntimeWarning, match="left out, the training diverged: negative-gradient") as said:
         result = unlearn.choose([wild, good], original, samples(), (3,), validation=validation)
     assert (result.method, len(said)) == ("bias", 1)
-    with (
-        pytest.warns(RuntimeWarning, match="left out"),
-        pytest.raises(InputError, match=r"every candidate diverged\n(.*\n)+  do: +lower the learning rates"),
-    ):
+    with pytest.warns(RuntimeWarning, match="left out"), pytest.raises(InputError, match="every candidate diverged"):
         unlearn.choose([wild], original, samples(), (3,), validation=validation)
     with pytest.raises(InputError, match="a forget class has no training samples"):
         unlearn.choose([unlearn.Delete()], original, samples(), (9,), validation=validation)
@@ -157,7 +149,7 @@ def test_retrained_uses_rebuild_where_it_is_given_and_refuses_another_architectu
 
     result = recipe(net(), samples(), (3,), rebuild=rebuild)
     assert moved(result.model, net(seed=seeds[0])) < 1e-9
-    with pytest.raises(InputError, match=r"rebuild made another architecture\n.*\n  got: +differences in 0\.bias"):
+    with pytest.raises(InputError, match="rebuild made another architecture"):
         recipe(net(norm=True), samples(), (3,), rebuild=lambda seed: nn.Linear(6, 5).double())
 
 
@@ -172,7 +164,7 @@ def test_a_layer_that_cannot_be_initialised_anew_is_named() -> None:
 
     model = nn.Sequential(net(), Scale())
     for name in ("retrained", "bad-teacher"):
-        with pytest.raises(InputError, match=r"initialised anew\n(.*\n)+.*none on 1 \(Scale\)\n  do: +pass rebuild"):
+        with pytest.raises(InputError, match=r"(?s)initialised anew.*none on 1 \(Scale\)"):
             unlearn.get(name)()(model, samples(), (3,))
 
 
@@ -223,10 +215,10 @@ def test_imitations_stay_within_their_radius_and_fool_the_original(original: nn.
 def test_a_name_is_registered_once_and_an_unknown_one_is_refused_with_the_list() -> None:
     with pytest.raises(InputError, match=r"of this name exists\n  got: +delete \(Delete\)"):
         unlearn.register("delete")(Bias)
+    with pytest.raises(InputError, match="wrong name for a method"):
+        unlearn.register("a:b")(Bias)
     assert "bias" not in unlearn.names()
-    with pytest.raises(
-        InputError, match=r"unknown unlearning method\n  expected: bad-teacher, boundary-shrink, .*\n  got: +del$"
-    ):
+    with pytest.raises(InputError, match=r"unknown unlearning method\n  expected: bad-teacher, boundary-shrink, "):
         unlearn.get("del")
 
 
@@ -235,9 +227,8 @@ def test_a_name_is_registered_once_and_an_unknown_one_is_refused_with_the_list()
     [
         ((), "the forget classes are not a set of classes"),
         ((3, 3), "the forget classes are not a set of classes"),
-        ((-1,), "the forget classes are not a set of classes"),
-        ((9,), r"a forget class has no training samples\n.*\n  got: +none of \[9\]"),
-        ((0, 1, 2, 3), r"too few classes would be retained\n  expected: at least 2 of the model's 5\n  got: +1"),
+        ((9,), "a forget class has no training samples"),
+        ((0, 1, 2, 3), "too few classes would be retained"),
     ],
 )
 def test_a_request_that_cannot_be_met_is_refused(forget: tuple[int, ...], message: str) -> None:
@@ -247,21 +238,19 @@ def test_a_request_that_cannot_be_met_is_refused(forget: tuple[int, ...], messag
 
 def test_data_that_do_not_fit_the_model_or_the_method_are_refused() -> None:
     data = samples()
-    with pytest.raises(
-        InputError, match=r"a forget class is not an output of the model\n  expected: 0 to 4\n  got: +9"
-    ):
+    with pytest.raises(InputError, match="a forget class is not an output of the model"):
         unlearn.Finetune()(net(), data, (9,))
     wrong = unlearn.TensorData(data.images, torch.where(data.labels == 4, 7, data.labels))
-    with pytest.raises(InputError, match=r"a training label is not an output of the model\n.*\n  got: +7"):
+    with pytest.raises(InputError, match="a training label is not an output of the model"):
         unlearn.Delete()(net(), wrong, (3,))
     gone = data.labels == 3
     forget_only = unlearn.TensorData(data.images[gone], data.labels[gone])
     unlearn.Delete(epochs=1)(net(), forget_only, (3,))
-    with pytest.raises(InputError, match=r"too few retain classes have training samples\n.*\n  got: +0"):
+    with pytest.raises(InputError, match="too few retain classes have training samples"):
         unlearn.Finetune()(net(), forget_only, (3,))
-    with pytest.raises(InputError, match=r"cannot measure unlearning\n.*\n  got: +0 retain and 6 forget samples"):
+    with pytest.raises(InputError, match="cannot measure unlearning"):
         unlearn.Delete()(net(), data, (3,), validation=forget_only)
-    with pytest.raises(InputError, match=r"cannot unlearn\n(.*\n)+  do: +call model.requires_grad_\(True\)"):
+    with pytest.raises(InputError, match="cannot unlearn"):
         unlearn.Delete()(net().requires_grad_(False), data, (3,))
 
 
@@ -269,7 +258,6 @@ def test_data_that_do_not_fit_the_model_or_the_method_are_refused() -> None:
     ("name", "settings"),
     [
         ("finetune", {"epochs": 0}),
-        ("finetune", {"batch_size": 0}),
         ("retrained", {"learning_rate": 0.0}),
         ("negative-gradient-plus", {"alpha": 1.5}),
         ("bad-teacher", {"retain_share": 0.0}),

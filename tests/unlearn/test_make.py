@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -82,20 +83,13 @@ def test_a_reference_keeps_all_outputs_but_never_answers_the_class(original: Mad
 
 
 def test_a_reference_starts_from_another_initialisation_for_each_set_of_classes() -> None:
-    start = {
-        without: weights(
-            train_model(
-                data="digits",
-                backbone="small-mlp",
-                recipe=recipe(epochs=1, learning_rate=1e-12, weight_decay=0.0),
-                without=without,
-            )
-        )
+    still = recipe(epochs=1, learning_rate=1e-12, weight_decay=0.0)
+    starts = [
+        weights(train_model(data="digits", backbone="small-mlp", recipe=still, without=without))["classifier.weight"]
         for without in [(), (7,), (8,)]
-    }
-    first = [values["classifier.weight"] for values in start.values()]
-    for a, b in [(0, 1), (0, 2), (1, 2)]:
-        assert (first[a] - first[b]).abs().max() > 0.01
+    ]
+    for first, second in combinations(starts, 2):
+        assert (first - second).abs().max() > 0.01
     assert len({run_seed(seed, without) for seed in (0, 1) for without in [(), (7,), (8,), (7, 8)]}) == 8
     assert run_seed(4, (8, 7)) == run_seed(4, [7, 8])
 
@@ -140,13 +134,6 @@ def test_settings_win_over_the_recipe_which_wins_over_the_published_ones(origina
     assert (settings["epochs"], settings["learning_rate"], settings["batch_size"]) == (2, 1e-4, 128)
 
 
-def test_unknown_settings_list_those_of_the_method(original: Made) -> None:
-    with pytest.raises(
-        InputError, match=r"no setting .?lerning_rate.?\n  expected: .*epochs, batch_size, learning_rate"
-    ):
-        unlearn_model(original.checkpoint, data="digits", method="delete", forget=(7,), settings={"lerning_rate": 0.1})
-
-
 def test_a_model_that_is_not_finite_is_refused(original: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(model: nn.Module, original: nn.Module | None = None, **settings: Any) -> None:
         next(model.parameters()).data[0] = float("nan")
@@ -186,13 +173,16 @@ def test_a_stopped_training_goes_on(original: Made, tmp_path: Path) -> None:
 
 
 def test_what_does_not_fit_is_refused(original: Made) -> None:
-    with pytest.raises(InputError, match=r"classes to leave out do not fit the data\n  expected: indices from 0 to 9"):
+    with pytest.raises(InputError, match="classes to leave out do not fit the data"):
         trained(without=(10,))
-    with pytest.raises(InputError, match=r"resnet18-small does not take these images\n  expected: .*3, 32, 32"):
+    with pytest.raises(InputError, match="resnet18-small does not take these images"):
         train_model(data="digits", backbone="resnet18-small", recipe=replace(recipe(), preprocess={}))
     few = Checkpoint(model=build("small-mlp", classes=4, seed=0), backbone="small-mlp", classes=4)
-    with pytest.raises(InputError, match=r"not trained on this data set\n  expected: 10 outputs.*\n  got: +4"):
+    with pytest.raises(InputError, match="not trained on this data set"):
         unlearn_model(few, data="digits", method="delete", forget=(1,))
+    turned = replace(original.checkpoint, class_names=tuple("9876543210"))
+    with pytest.raises(InputError, match="number their classes differently"):
+        unlearn_model(turned, data="digits", method="delete", forget=(7,), recipe=recipe())
     with pytest.raises(InputError, match="cannot use the device 'nowhere'"):
         trained(device="nowhere")
 
@@ -212,9 +202,3 @@ def test_small_networks_train_on_one_thread_which_is_undone(monkeypatch: pytest.
         assert seen == {1, 2}
     finally:
         torch.set_num_threads(threads)
-
-
-def test_a_model_with_another_order_of_classes_is_refused(original: Made) -> None:
-    turned = replace(original.checkpoint, class_names=tuple("9876543210"))
-    with pytest.raises(InputError, match="number their classes differently"):
-        unlearn_model(turned, data="digits", method="delete", forget=(7,), recipe=recipe())

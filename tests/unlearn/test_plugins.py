@@ -60,18 +60,6 @@ def outside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Outside
         sys.modules.pop(name, None)
 
 
-def test_a_class_is_found_by_its_address_and_is_called_by_it(outside: Outside) -> None:
-    outside.module("mine", method("Mine"))
-    address = "mine:Mine"
-    result = unlearn.get(address)(learning_rate=1e-3)(net(), samples(), (3,))
-    assert result.method == address
-    assert unlearn.get(result.method)(**result.settings) == unlearn.get(address)(learning_rate=1e-3)
-    about = unlearn.describe(address)
-    assert (about.name, about.summary, about.needs) == (address, "Train on, under another name.", ("retain",))
-    assert about.settings["epochs"] == 1
-    assert address not in unlearn.names()
-
-
 def test_a_class_that_its_module_registers_keeps_its_registered_name(outside: Outside) -> None:
     outside.module("mine", method("Mine", '@register("other-name")'))
     assert unlearn.describe("mine:Mine").name == "other-name"
@@ -82,29 +70,17 @@ def test_a_class_that_its_module_registers_keeps_its_registered_name(outside: Ou
 @pytest.mark.parametrize(
     ("address", "message"),
     [
-        (
-            "no_such.module:Mine",
-            r"there is no module no_such\.module\n  got: +No module .*\n  do: +install .* PYTHONPATH",
-        ),
-        ("mine.sub:Mine", r"there is no module mine\.sub\n"),
-        (
-            "mine:Other",
-            r"mine has no Other\n  expected: an unlearning method: .*Finetune, .*Mine, ",
-        ),
-        ("mine:ten", r"this is not an unlearning method\n  expected: a subclass of .*StepMethod\n  got: +10, a int"),
-        ("mine:dataclass", r"this is not an unlearning method\n.*\n  got: +dataclass, a function"),
-        ("mine:Plain", r"this is not an unlearning method\n.*\n  got: +Plain, a class of another kind"),
-        ("mine:StepMethod", r"StepMethod is abstract\n.*\n  got: +no plan"),
-        ("mine:Bare", r"Bare is not a dataclass: its settings would be ignored\n  do: +put @dataclass\("),
-        ("mine:Greedy", r"Greedy reads unknown data\n  expected: needs of forget, .*\n  got: +\('everything',\)"),
-        (
-            "broken:Mine",
-            r"broken fails when it is imported\n.*\n  got: +ZeroDivisionError: division by zero\n  do: +run",
-        ),
-        ("lacking:Mine", r"lacking fails when it is imported\n.*\n  got: +ModuleNotFoundError: .*'not_installed'"),
-        ("mine:", r"not the address of a method\n  expected: package\.module:Class\n  got: +mine:"),
-        (":Mine", "not the address of a method"),
-        ("mine:Mine:Mine", "not the address of a method"),
+        ("no_such.module:Mine", r"there is no module no_such\.module"),
+        ("mine.sub:Mine", r"there is no module mine\.sub"),
+        ("mine:Other", r"mine has no Other\n  expected: an unlearning method: .*Mine"),
+        ("mine:ten", "this is not an unlearning method"),
+        ("mine:Plain", r"(?s)this is not an unlearning method.*a class of another kind"),
+        ("mine:StepMethod", "StepMethod is abstract"),
+        ("mine:Bare", "Bare is not a dataclass: its settings would be ignored"),
+        ("mine:Greedy", "Greedy reads unknown data"),
+        ("broken:Mine", r"(?s)broken fails when it is imported.*ZeroDivisionError"),
+        ("lacking:Mine", r"(?s)lacking fails when it is imported.*'not_installed'"),
+        ("mine:", "not the address of a method"),
         ("./mine.py:Mine", "not the address of a method"),
     ],
 )
@@ -126,21 +102,13 @@ def test_installed_packages_announce_classes_and_modules(outside: Outside) -> No
     outside.module("registering", method("One", '@register("one")') + method("Two", '@register("two")'))
     outside.package("pack-a", mine="classes:Mine")
     outside.package("pack-b", anything="registering")
-    assert "classes" not in sys.modules
+    unlearn.get("delete")
+    assert "classes" not in sys.modules  # a name of ours is found without loading any plug-in
     assert set(unlearn.names()) >= {"mine", "one", "two", "delete"}
     assert "anything" not in unlearn.names()
     result = unlearn.get("mine")()(net(), samples(), (3,))
     assert (result.method, unlearn.describe("two").name) == ("mine", "two")
     assert unlearn.describe("classes:Mine").name == "mine"
-
-
-def test_a_name_of_this_package_is_found_without_loading_any_plug_in(outside: Outside) -> None:
-    outside.module("classes", method("Mine"))
-    outside.package("pack-a", mine="classes:Mine")
-    unlearn.get("delete")
-    assert "classes" not in sys.modules
-    unlearn.get("mine")
-    assert "classes" in sys.modules
 
 
 def test_a_broken_plug_in_is_reported_with_its_package_and_the_others_still_load(outside: Outside) -> None:
@@ -177,12 +145,3 @@ def test_a_name_that_is_taken_is_refused_to_the_later_package(outside: Outside) 
     assert [str(w.message).count("got:") for w in caught] == [1, 1]
     assert unlearn.get("mine")().__class__.__name__ == "One"
     assert unlearn.get("delete") is unlearn.Delete
-
-
-@pytest.mark.parametrize("name", ["", "a:b"])
-def test_a_name_that_could_be_an_address_is_not_registered(outside: Outside, name: str) -> None:
-    outside.module("mine", method("Mine"))
-    mine = unlearn.get("mine:Mine")
-    assert isinstance(mine, type)
-    with pytest.raises(InputError, match=r"wrong name for a method\n  expected: text without a colon"):
-        unlearn.register(name)(mine)

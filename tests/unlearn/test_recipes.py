@@ -47,10 +47,7 @@ def test_the_public_codes_rates_are_those_of_the_step_recipes(dataset: str, othe
 @pytest.mark.parametrize(
     ("methods", "message"),
     [
-        (
-            {"delet": {}},
-            r"unknown unlearning method\n  expected: .*delete.*\n  got: +delet\n",
-        ),
+        ({"delet": {}}, "unknown unlearning method"),
         ({"delete": {"alpha": 1}}, r"mine \[methods\.delete\]: there is no setting 'alpha'\n  expected: .*epochs"),
         ({"delete": {"epochs": "3"}}, r"mine \[methods\.delete\]: Expected `int`, got `str` for `epochs`"),
         ({"scrub": {"temperature": 0}}, r"mine \[methods\.scrub\]: Scrub: temperature is out of range"),
