@@ -34,31 +34,17 @@ def mask_head(source: Head | nn.Module, forget: Sequence[int], *, layer: str | N
     >>> head(torch.tensor([[0.0, 9.0, 0.0]])).tolist()
     [[0.0, -15.0, 0.0]]
     """
-    if isinstance(source, Head):
-        _check(forget, source.classes)
-        weight, bias = source.weight.clone(), source.bias.clone()
-        _hide(weight, bias, forget)
-        return Head(weight, bias)
-    model = copy.deepcopy(source)
-    linear = _head_layer(model, layer)
-    _check(forget, linear.out_features)
-    with torch.no_grad():
-        _hide(linear.weight, linear.bias, forget)
-    return model.eval()
-
-
-def _hide(weight: torch.Tensor, bias: torch.Tensor, forget: Sequence[int]) -> None:
-    weight[list(forget)] = 0.0
-    bias[list(forget)] = HIDING_BIAS
-
-
-def _check(forget: Sequence[int], classes: int) -> None:
-    if not forget or not all(0 <= label < classes for label in forget):
+    copied = copy.deepcopy(source)
+    head = copied if isinstance(copied, Head) else _head_layer(copied, layer)
+    if not forget or not all(0 <= label < len(head.bias) for label in forget):
         raise InputError(
             "the classes to hide are not outputs of the head",
-            expected=f"one or more of 0 to {classes - 1}",
+            expected=f"one or more of 0 to {len(head.bias) - 1}",
             got=list(forget),
         )
+    with torch.no_grad():
+        head.weight[list(forget)], head.bias[list(forget)] = 0.0, HIDING_BIAS
+    return Head(copied.weight, copied.bias) if isinstance(copied, Head) else copied.eval()
 
 
 def _head_layer(model: nn.Module, layer: str | None) -> nn.Linear:

@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
-from sfra.models.backbones.huggingface import differences, require_transformers
+from sfra.models.backbones.huggingface import differences
 from sfra.release.architecture import Backbone, check_fit, find, refuse_not_finite, seeded
-from sfra.release.base import one_line
+from sfra.release.base import one_line, require
 from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_plain
 from sfra.release.huggingface import fetch, is_id, load_classifier
 
@@ -87,11 +87,10 @@ def _start_from(
         config = copy.deepcopy(config)
         config.num_labels = classes
     with seeded(seed):
-        model: nn.Module = (
-            known.construct(classes)
-            if config is None
-            else require_transformers().AutoModelForImageClassification.from_config(config)
-        )
+        if config is None:
+            model = known.construct(classes)
+        else:
+            model = require("transformers", extra="huggingface").AutoModelForImageClassification.from_config(config)
     own, taken = model.state_dict(), {name: w for name, w in weights.items() if keep_head or name not in head}
     check_fit({**own, **taken}, known.skeleton(classes), f"{directory.name} is not a {known.name}")
     model.load_state_dict({**own, **taken}, strict=True)

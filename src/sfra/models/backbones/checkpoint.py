@@ -20,10 +20,10 @@ from torch import Tensor, nn
 from sfra._version import __version__
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
-from sfra.models.backbones.huggingface import differences, require_transformers
+from sfra.models.backbones.huggingface import differences
 from sfra.models.backbones.images import processor_config
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
-from sfra.release.base import clean_names, one_line
+from sfra.release.base import clean_names, one_line, require
 from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_json, read_plain, read_preprocess
 from sfra.release.forward import check_watchable, unwrap
 from sfra.release.huggingface import load_classifier, quiet
@@ -222,14 +222,15 @@ def _write_transformers(
     """Let transformers write a copy of the model, so that the caller's keeps its configuration and its tensors."""
     what = f"the model is not a {known.name} with {len(labels)} outputs"
     config: Any = copy.deepcopy(getattr(model, "config", None))
-    if not isinstance(config, require_transformers().PreTrainedConfig):
+    transformers = require("transformers", extra="huggingface")
+    if not isinstance(config, transformers.PreTrainedConfig):
         raise InputError(what, expected="a classifier of transformers", got=type(model).__name__)
     if differences(known, config):
         raise InputError(what, got="; ".join(differences(known, config)))
     config.id2label, config.label2id = dict(enumerate(labels)), {label: index for index, label in enumerate(labels)}
     with quiet():
         with torch.device("meta"):
-            copied = require_transformers().AutoModelForImageClassification.from_config(config)
+            copied = transformers.AutoModelForImageClassification.from_config(config)
         check_fit(weights, copied.state_dict(), what)
         copied.load_state_dict(dict(weights), strict=True, assign=True)
         copied.save_pretrained(folder)

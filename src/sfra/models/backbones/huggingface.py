@@ -6,8 +6,8 @@ from typing import Any
 
 from torch import nn
 
-from sfra.core.errors import MissingPackageError
 from sfra.release.architecture import Backbone, register
+from sfra.release.base import require
 
 IMAGENET = (3, 224, 224)
 """Channels, height and width that these networks are made for."""
@@ -25,7 +25,7 @@ def add(name: str, description: str, *, family: str, shape: tuple[int, int, int]
     """
 
     def construct(classes: int) -> nn.Module:
-        hf = require_transformers()
+        hf = require("transformers", extra="huggingface")
         config = hf.AutoConfig.for_model(family, num_labels=classes, **settings)
         model: nn.Module = hf.AutoModelForImageClassification.from_config(config)
         return model
@@ -47,17 +47,6 @@ def differences(known: Backbone, config: Any) -> list[str]:
         for key, wanted in known.settings.items()
         if _listed(found[key]) != _listed(wanted)
     ]
-
-
-def require_transformers() -> Any:
-    """Import transformers, or say how to install it."""
-    try:
-        import transformers
-    except ImportError as problem:
-        raise MissingPackageError(
-            "this backbone needs transformers", got=problem, do="pip install 'sfra[huggingface]'"
-        ) from None
-    return transformers
 
 
 def _listed(value: object) -> object:

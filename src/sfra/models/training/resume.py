@@ -69,7 +69,12 @@ class Resume:
         """
         if not self.path.exists():
             return []
-        saved = self._read()
+        try:
+            saved = torch.load(self.path, map_location="cpu", weights_only=True)
+            assert saved["format"] == FORMAT
+            assert isinstance(saved["run"], dict)
+        except Exception as problem:  # whatever lies there, it is not ours
+            raise self._unusable(problem) from None
         other = [part for part, value in self.run.items() if saved["run"].get(part) != value]
         if other:
             raise InputError(
@@ -92,15 +97,6 @@ class Resume:
         torch.save({"format": FORMAT, "run": self.run, "losses": losses, "state": moving.state()}, buffer)
         write_atomically(self.path, buffer.getvalue())
         self.written = time.monotonic()
-
-    def _read(self) -> dict[str, Any]:
-        try:
-            saved = torch.load(self.path, map_location="cpu", weights_only=True)
-            assert saved["format"] == FORMAT
-            assert isinstance(saved["run"], dict)
-        except Exception as problem:  # whatever lies there, it is not ours
-            raise self._unusable(problem) from None
-        return dict(saved)
 
     def _unusable(self, problem: Exception) -> InputError:
         return InputError(
