@@ -12,6 +12,8 @@ from typing import Any
 import pytest
 
 from builders.cli import Files, run
+from sfra.auditing.findings import FINDINGS, Finding
+from sfra.auditing.schema import json_schema
 
 Capture = pytest.CaptureFixture[str]
 TEXT = (Path(__file__).parents[1] / "CONTRIBUTING.md").read_text(encoding="utf-8")
@@ -55,6 +57,7 @@ def test_shown_rule_is_listed_scored_and_may_be_a_gate(tmp_path: Path, capfd: Ca
     assert "middle" in listed(capfd, "rules")
     found = audited(capfd, Files(tmp_path), "--fail-if", "canonical.released.middle.rs>2")
     assert {row["epoch"] for row in found["results"] if row["rule"] == "middle"} == {2}
+    assert "middle" in json_schema()["$defs"]["Score"]["properties"]["rule"]["enum"]
 
 
 def test_shown_scale_is_listed_and_audited(tmp_path: Path, capfd: Capture) -> None:
@@ -67,4 +70,7 @@ def test_shown_finding_is_listed_and_raised(tmp_path: Path, capfd: Capture) -> N
     high_score = added("auditing/findings/score.py", "sfra.auditing.findings.score")["high_score"]
     assert "high-score" in listed(capfd, "findings")
     assert (high_score(0.95).code, high_score(0.9)) == ("high-score", None)
-    assert audited(capfd, Files(tmp_path))["findings"]
+    assert "high-score" in json_schema()["$defs"]["Finding"]["properties"]["code"]["enum"]
+    FINDINGS["high-score"] = lambda rs: Finding("high-score", "info", rs, None, "Any.")
+    found = audited(capfd, Files(tmp_path))["findings"]
+    assert "high-score" in [one["code"] for one in found]

@@ -22,11 +22,6 @@ def parsed(example: Path) -> ast.Module:
     return ast.parse(example.read_text(encoding="utf-8"), filename=example.name)
 
 
-def test_there_are_examples_and_the_readme_leads_to_them() -> None:
-    assert EXAMPLES
-    assert "(examples)" in (ROOT / "README.md").read_text(encoding="utf-8")
-
-
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda path: path.stem)
 def test_an_example_compiles_and_says_what_it_shows(example: Path) -> None:
     tree = parsed(example)

@@ -66,10 +66,6 @@ def test_every_public_name_resolves() -> None:
     }
 
 
-def test_dir_lists_the_public_names() -> None:
-    assert set(dir(sfra)) == set(sfra.__all__)
-
-
 def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
     with pytest.raises(AttributeError, match="module 'sfra' has no attribute 'adit'"):
         sfra.adit  # noqa: B018

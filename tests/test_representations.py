@@ -5,17 +5,16 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-import numpy as np
 import pytest
 import torch
 from PIL import Image
 from torch import nn
 
 from sfra.attack.path import Trajectory
-from sfra.attack.probes.proposals import support
-from sfra.attack.probes.sample import Probes
+from sfra.attack.probes import sample_probes
 from sfra.auditing.trace import Trace
 from sfra.core.batches import TensorData
+from sfra.core.head import Head
 from sfra.data import ArrayPixels, FeatureSet, ImageSet, ImageTensors, load_data
 from sfra.diagnostics.tradeoff import StoredCurves
 from sfra.models.backbones.checkpoint import Checkpoint
@@ -23,7 +22,7 @@ from sfra.unlearn.base import Record, Unlearned
 from sfra.unlearn.make import Made
 from sfra.unlearn.quality import Quality
 from sfra.unlearn.splits import Splits
-from sfra.unlearn.task import Task, View
+from sfra.unlearn.task import View
 
 LABELS = torch.arange(2000) % 7
 IMAGES = torch.zeros(2000, 3, 8, 8)
@@ -38,45 +37,15 @@ RECORD = Record(epoch=2, loss=0.5, quality=Quality(retain=0.9, forget=0.1, aus=0
 
 SHOWN: dict[str, object] = {
     "features with names": FeatureSet(features=torch.zeros(2000, 16), labels=LABELS, class_names=NAMES, source="x.npz"),
-    "features without names": FeatureSet(features=torch.zeros(1, 1), labels=torch.tensor([4])),
     "images in memory": ImageSet(pixels=ArrayPixels(IMAGES.numpy()), labels=LABELS),
-    "pixels": ArrayPixels(np.zeros((9, 1, 4, 5), np.uint8)),
-    "probes": Probes(
-        samples=IMAGES.flatten(1),
-        labels=LABELS,
-        sources=LABELS,
-        sureness=torch.zeros(2000),
-        retain_count=1500,
-        draws=123_456,
-        acceptance=torch.full((8,), 0.125),
-        conditional={5: "tilting"},
-        support=support(IMAGES.flatten(1)),
-        engine="tiles",
-        seconds=0.25,
-    ),
+    "probes": sample_probes(Head(torch.eye(4)), 3, n=100, m=10, threads=1),
     "a trajectory": Trajectory(
         weights=torch.zeros(101, 8, 16), biases=torch.zeros(101, 8), losses=torch.arange(101.0), kept=tuple(range(101))
     ),
     "a trace": Trace(hits=torch.tensor([[8, 0], [6, 3]]), counts=torch.tensor([8, 4]), forget_classes=(1,)),
     "samples": DATA,
-    "no samples": TensorData(IMAGES[:0], LABELS[:0]),
-    "samples to train on": SAMPLES,
     "both splits": Splits(train=SAMPLES, validation=None, classes=8, class_names=NAMES * 100),
     "a view": VIEW,
-    "a task": Task(
-        student=NETWORK,
-        original=NETWORK,
-        forget_classes=(3,),
-        retain_classes=(0, 1, 2, 4, 5, 6),
-        forget=VIEW,
-        retain=VIEW,
-        batch_size=64,
-        device=torch.device("cpu"),
-        seed=1,
-        generator=torch.Generator(),
-        rebuild=None,
-        progress=None,
-    ),
     "stored curves": StoredCurves(retain=torch.tensor([0.9, 0.8]).double(), forget=torch.tensor([0.0, 0.5]).double()),
     "a checkpoint": CHECKPOINT,
     "a model that was made": Made(checkpoint=CHECKPOINT, facts={"kind": "original", "losses": [0.5] * 1000}),

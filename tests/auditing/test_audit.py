@@ -7,19 +7,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from builders.audits import FORGET, SMALL, C, Toy, compare, hidden, knowing, never_seen
+from builders.audits import FORGET, QUICK, SMALL, C, Toy, codes, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
-from sfra.auditing.result import AuditReport
 from sfra.data import FeatureSet
 from sfra.release import Release
 
-QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
 STRONG: dict[str, Any] = {"scale": 4.0, "epochs": 40, "m": 200}
 """A scale at which the toys give back nearly all that they hide."""
-
-
-def codes(report: AuditReport) -> set[str]:
-    return {finding.code for finding in report.findings}
 
 
 def test_a_hidden_class_comes_back_and_one_that_was_never_seen_does_not() -> None:
@@ -149,10 +143,3 @@ def test_without_data_the_head_is_relearned_and_nothing_is_concluded() -> None:
     assert (report.rs, report.delta_rs, report.results, report.confusion, report.data) == (None, None, (), None, None)
     assert report.relearned_head.fingerprint == measured.relearned_head.fingerprint  # data had no say in it
     assert len(report.traces[0].loss) == STRONG["epochs"] + 1
-
-
-def test_other_data_gives_other_scores_but_the_same_head() -> None:
-    one = compare(hidden(bias=-1.0), **QUICK)
-    other = compare(Toy(hidden(bias=-1.0).head, never_seen().data), **QUICK)
-    assert one.relearned_head.fingerprint == other.relearned_head.fingerprint
-    assert one.retain != other.retain

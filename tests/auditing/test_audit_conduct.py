@@ -10,10 +10,8 @@ from typing import Any
 
 import pytest
 
-from builders.audits import FORGET, compare, hidden, never_seen
+from builders.audits import FORGET, QUICK, compare, hidden, never_seen
 from sfra.core.head import Head
-
-QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
 
 
 def test_two_runs_differ_in_nothing_but_times() -> None:

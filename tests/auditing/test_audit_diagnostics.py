@@ -6,7 +6,6 @@ import json
 from typing import Any
 
 import jsonschema
-import pytest
 
 from builders.audits import FORGET, compare, hidden, never_seen
 from sfra.auditing.audit import audit
@@ -36,10 +35,3 @@ def test_without_data_only_the_support_is_known() -> None:
     assert all(report.diagnostics[name] is None for name in unknown)
     assert report.diagnostics["support"]
     jsonschema.validate(json.loads(report.to_json()), SCHEMA)
-
-
-@pytest.mark.parametrize("seeds", [1, 2])
-def test_every_seed_is_in_the_support(seeds: int) -> None:
-    report = compare(hidden(bias=-1.0), diagnostics=diagnose, seeds=seeds, **QUICK)
-    assert report.diagnostics is not None
-    assert len(report.diagnostics["support"]) == seeds

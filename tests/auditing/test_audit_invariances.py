@@ -9,14 +9,8 @@ import msgspec
 import pytest
 import torch
 
-from builders.audits import FORGET, MEANS, compare, hidden, never_seen
+from builders.audits import FORGET, MEANS, QUICK, codes, compare, hidden, never_seen
 from sfra.auditing.result import AuditReport
-
-QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
-
-
-def codes(report: AuditReport) -> set[str]:
-    return {finding.code for finding in report.findings}
 
 
 def comparable(report: AuditReport) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 import sfra
 import sfra.data.features as features_module
+from builders.audits import QUICK
 from sfra.auditing.audit import audit
 from sfra.auditing.result import AuditReport
 from sfra.data import FeatureSet, load_data
@@ -20,8 +21,6 @@ from sfra.models.backbones import build, input_shape
 from sfra.models.backbones.checkpoint import load_model, save_model
 from sfra.models.backbones.images import default_preprocess
 from sfra.release.huggingface import quiet
-
-QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
 
 
 def digits(split: Any) -> tuple[Tensor, Tensor]:

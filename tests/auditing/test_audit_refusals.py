@@ -13,7 +13,7 @@ import pytest
 import torch
 from PIL import Image
 
-from builders.audits import FORGET, C, D, Toy, compare, hidden, knowing, never_seen
+from builders.audits import FORGET, QUICK, C, D, Toy, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
 from sfra.core.errors import InputError
@@ -21,8 +21,6 @@ from sfra.core.head import Head
 from sfra.data import FeatureSet
 from sfra.models.backbones import build
 from sfra.release import Release, load
-
-QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
 
 
 @pytest.fixture
@@ -37,10 +35,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
 
 STRAY = FeatureSet(features=torch.ones(9, D), labels=torch.arange(9))
 REFUSED: dict[str, tuple[dict[str, Any], str]] = {
-    "stray labels": (
-        {"data": STRAY},
-        "there are labels outside the head's classes\n  expected: 0 to 5\n  got:      6, 7",
-    ),
+    "stray labels": ({"data": STRAY}, "there are labels outside the head's classes"),
     "stray labels of the validation": (
         {"data": knowing().data, "validation": STRAY},
         "there are labels outside the head's classes",
@@ -70,10 +65,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
     "no class": ({"forget": []}, "no forget class was given"),
     "an unknown name": ({"forget": "cow"}, "there is no class named 'cow'"),
     "too many probes": ({"n": 10, "m": 6}, "the pools are too small"),
-    "config and settings": (
-        {"config": AuditConfig(), "epochs": 3, "m": 5},
-        "config and single settings were both given\n  got:      epochs, m\n  do:       give one of them",
-    ),
+    "config and settings": ({"config": AuditConfig(), "m": 5}, "config and single settings were both given"),
     "the model as its reference": (
         {"data": knowing().data, "reference": knowing().head, "reference_data": knowing().data},
         "model and reference are the same model",
@@ -86,12 +78,6 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         {"data": knowing().data, "reference": "nowhere.pt", "reference_data": knowing().data},
         "the file or directory does not exist",
     ),
-    "a reference that is not there, with an architecture": (
-        {"data": knowing().data, "reference": "nowhere.pt", "reference_arch": "mynet:factory"},
-        "the file or directory does not exist",
-    ),
-    "an unknown device": ({"device": "abacus"}, "cannot use the device 'abacus'"),
-    "an architecture for a head": ({"arch": "resnet18"}, "an architecture belongs to a state dict"),
 }
 
 
@@ -103,11 +89,6 @@ def test_what_cannot_be_audited_is_refused_before_any_work(case: str) -> None:
     with pytest.raises(InputError) as caught:
         audit(knowing().head, **arguments)
     assert message in str(caught.value)
-
-
-def test_a_misspelt_setting_is_an_error() -> None:
-    with pytest.raises(InputError, match=r"(?s)an audit has no setting 'epoch'.*write epochs, if you mean that"):
-        audit(knowing().head, FORGET, epoch=3)
 
 
 def test_a_config_does_what_the_same_settings_do() -> None:

@@ -3,7 +3,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 
 from builders.audits import scored
@@ -97,40 +96,24 @@ def test_a_rule_is_silent_up_to_its_threshold_and_fires_past_it(
     found = rule(*fires)
     assert found is not None
     assert found.code == code
+    assert found.message.endswith(".")
 
 
 def test_every_code_has_its_edges() -> None:
     assert {code for code, *_ in EDGES} == set(FINDINGS)
 
 
-@pytest.mark.parametrize(("rule", "fires"), [(rule, fires) for _, rule, _, fires in EDGES])
-def test_messages_are_whole_sentences_and_findings_survive_json(rule: Rule, fires: tuple[Any, ...]) -> None:
-    found = rule(*fires)
-    assert found is not None
-    assert re.fullmatch(r"[A-Z0-9M].{30,}\.", found.message)
-    assert msgspec.json.decode(msgspec.json.encode(found), type=Finding) == found
-
-
 @pytest.mark.parametrize(
     ("found", "words"),
     [
         (score.retain_drop(0.95, 0.88), "from 95.0 % to 88.0 %"),
-        (reference.generic_relearnability(0.82, 0.01), r"RS is high \(0.82\).*ΔRS \+0.01.*not evidence"),
         (score.degenerate(0.67, 0.93, 0.43), r"destroyed 50.0 points.*93.0 % to 43.0 %.*not recovery"),
         (score.degenerate(0.04, 0.95, 0.95), r"RS 0.04 is not above 0.10.*no sign of recovery"),
         (release.row_outlier(7, 2.1, -15.0, [2.0] * 9, [0.0] * 9), r"class 7.*\(bias -15.00 against \+0.00 in"),
-        (release.row_outlier(0, 0.0, -15.0, [2.0] * 9, [0.0] * 9), r"norm 0.00 against 2.00, bias -15.00"),
         (score.retain_low(0.24, 0.2), r"released model recognises only 24.0 %.*scores 0.86\."),
-        (score.retain_low(0.9, 0.2), r"relearned head recognises only 20.0 %.*no classifier any more"),
-        (score.no_normalisation(False, 0.021), r"no layer that normalises.*RS is 0.02.*low RS says little here"),
-        (score.passing_recovery(*passing()), r"back \(RS 0.90 at epoch 7\).*it is not \(RS 0.10\).*RS@ε"),
         (
             score.passing_recovery(*passing("degenerate", last=0.67, best=0.88, epochs=(2, 9, 4))),
             r"at epochs 2 to 9, by seed\)",
-        ),
-        (
-            score.passing_recovery(*passing("degenerate", last=0.67, best=0.88, epochs=(2,))),
-            r"has broken the retain classes \(RS 0",
         ),
         (release.rare_class({4: 3e-6, 9: 1e-7}), r"2 retain classes win.*were.*9 \(1.0e-07\), 4 \(3.0e-06\)"),
         (score.few_eval_samples(50), r"50 samples.*±7.1 points"),
@@ -202,12 +185,6 @@ def test_one_seed_and_a_released_head_alone_say_nothing() -> None:
 def test_short_runs_are_judged_by_their_last_epoch() -> None:
     assert score.late_recovery([0.0, 0.3, 0.3]) is None
     assert score.late_recovery([0.0, 0.0, 0.3]) is not None
-
-
-def test_the_defaults_of_the_protocol_are_not_called_small() -> None:
-    for m, classes in ((500, 3), (500, 10), (50, 100), (25, 200)):
-        assert release.small_m(m, classes - 1) is None
-    assert release.small_m(50, 9) is not None
 
 
 def paragraphs() -> dict[str, str]:

@@ -12,26 +12,10 @@ WITHOUT_SEVEN = tuple(name for name in DIGITS if name != "seven")
 NUMBERS = tuple("0123456789")
 
 
-def test_data_in_another_order_of_classes_is_refused() -> None:
-    with pytest.raises(InputError, match="model and data number their classes differently"):
-        check_order(("cat", "dog", "ox"), ("cat", "ox", "dog"))
-
-
-def test_data_that_lack_a_class_are_refused_if_the_others_moved_up() -> None:
-    with pytest.raises(InputError, match="model and data number their classes differently"):
-        check_order(DIGITS, WITHOUT_SEVEN)
-
-
 @pytest.mark.parametrize(
     "data",
-    [
-        ("zero", "one", "three"),
-        ("Zero", "ONE", "three"),
-        ("acht", "zero"),
-        (*DIGITS[1:], "ten"),
-        tuple(sorted(DIGITS)),
-    ],
-    ids=["fewer", "other case", "one of them", "other classes", "sorted"],
+    [WITHOUT_SEVEN, ("Zero", "ONE", "three"), ("acht", "zero"), tuple(sorted(DIGITS))],
+    ids=["fewer", "other case", "one of them", "sorted"],
 )
 def test_one_name_at_another_index_is_enough(data: tuple[str, ...]) -> None:
     with pytest.raises(InputError, match="model and data number their classes differently"):
@@ -62,14 +46,8 @@ def test_numbers_count_as_names_only_beside_the_same_numbers() -> None:
 
 
 def test_the_forget_class_must_be_among_names_that_are_the_models() -> None:
-    with pytest.raises(InputError) as caught:
+    with pytest.raises(InputError, match="the validation data have no class 'ox'"):
         check_names({"model": ("cat", "dog", "ox"), "validation data": ("cat", "dog")}, [2])
-    assert str(caught.value) == (
-        "the validation data have no class 'ox'\n"
-        "  expected: every forget class under the name that it has in the model\n"
-        "  got:      cat, dog\n"
-        "  do:       add the class to the data; if it is there under another name, call it as the model does"
-    )
     for forget, data in ((9, DIGITS[:9]), (7, WITHOUT_SEVEN)):
         with pytest.raises(InputError, match=f"the data have no class '{DIGITS[forget]}'"):
             check_names({"model": DIGITS, "data": data}, [forget])
@@ -78,7 +56,6 @@ def test_the_forget_class_must_be_among_names_that_are_the_models() -> None:
 @pytest.mark.parametrize(
     ("model", "data", "forget"),
     [
-        (("cat", "dog", "ox"), ("cat", "dog", "owl"), 1),
         (("cat", "dog", "ox"), ("Katze", "Hund", "Ochse"), 2),
         (("plane", "car", "bird"), ("plane", "automobile", "bird"), 1),
         (("cat", "tabby, tabby cat", "ox"), ("cat", "Tabby Cat"), 1),
@@ -86,16 +63,6 @@ def test_the_forget_class_must_be_among_names_that_are_the_models() -> None:
         (NUMBERS, DIGITS, 7),
         (("cat", "dog", "ox"), None, 2),
         (("cat", "dog", "ox"), ("cat", "dog"), 5),
-    ],
-    ids=[
-        "there",
-        "translated",
-        "another word",
-        "one of its names",
-        "more names",
-        "numbers",
-        "no names",
-        "out of range",
     ],
 )
 def test_a_forget_class_that_may_be_there_is_let_through(
@@ -117,8 +84,6 @@ def test_names_of_missing_outputs_are_left_open() -> None:
     ("outputs", "forget", "names", "message"),
     [
         (10, [7], None, "the head has an output for each of the 10 classes"),
-        (10, [9], None, "the head has an output for each of the 10 classes"),
-        (10, [7], DIGITS, "the head has an output for each of the 10 classes"),
         (10, [7], NUMBERS, "the head has an output for each of the 10 classes"),
         (9, [6, 7], None, "the head does not lack an output for each forget class"),
         (9, [6], WITHOUT_SEVEN, "the head does not lack an output for each forget class"),

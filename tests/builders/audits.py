@@ -20,6 +20,9 @@ KEPT = [k for k in range(C) if k != FORGET]
 SMALL: dict[str, Any] = {"n": 1000, "m": 100, "epochs": 40, "threads": 1}
 """An audit that takes a moment."""
 
+QUICK: dict[str, Any] = {"n": 300, "m": 30, "epochs": 6, "threads": 1}
+"""One that shows no more than that it ran."""
+
 BASIS = np.linalg.qr(np.random.default_rng(0).normal(size=(D, D)))[0][:C]
 MEANS = torch.from_numpy(4.0 * BASIS)
 """Centre of each class: at right angles, so that a class which the head ignores gives equal logits to all others."""
@@ -82,6 +85,11 @@ def compare(model: Toy, reference: Toy | None = None, forget: Any = FORGET, **se
         {} if reference is None else {"reference": reference.head, "reference_data": reference.data}
     )
     return audit(model.head, forget, data=model.data, **control, **{**SMALL, **settings})
+
+
+def codes(report: AuditReport) -> set[str]:
+    """Return the codes of the findings."""
+    return {finding.code for finding in report.findings}
 
 
 def scored(forget_after: float = 0.9, samples: int = 100, **changed: Any) -> Score:

@@ -36,7 +36,7 @@ def test_every_gate_is_checked_and_named(files: Files, capfd: Capture) -> None:
     ]
 
 
-@pytest.mark.parametrize("text", ["rs", "rs=0.1", ">0.1", "rs>high", "rs>nan", "rs > 0.1 0.2", ""])
+@pytest.mark.parametrize("text", ["rs", "rs=0.1", ">0.1", "rs>nan"])
 def test_unreadable_gate_is_refused_before_the_audit(files: Files, capfd: Capture, text: str) -> None:
     ran = run(capfd, *files.measured, "--out", "out", "--fail-if", text)
     assert ran.code == 2
@@ -49,10 +49,8 @@ def test_unreadable_gate_is_refused_before_the_audit(files: Files, capfd: Captur
     ("options", "name", "remedy"),
     [
         ((), "sr", "has no number named sr\n  expected: seconds, findings, rs, rs_std, floor"),
-        ((), "sweep.area", "has no number named sweep.area"),
         (("--no-reset-row",), "canonical.reset-row.source-free.rs", "has no number named canonical.reset-row"),
         ((), "delta_rs", "pass --reference"),
-        ((), "native.released.validation.delta_rs", "pass --reference"),
         ((), "rs_std", "pass --seeds 2 or more"),
     ],
 )

@@ -1,15 +1,11 @@
 """PRA against a brute force over α with plain torch, a case done by hand, and its refusals."""
 
-import doctest
 from itertools import product
-from types import ModuleType
 
 import pytest
 import torch
 from torch import Tensor
 
-import sfra.controls.linear
-import sfra.controls.prototypes
 from sfra.controls import ALPHAS, VARIANTS, pra
 from sfra.core.errors import InputError
 from sfra.core.head import Head
@@ -159,13 +155,6 @@ def test_samples_are_drawn_by_seed_and_do_not_depend_on_the_other_forget_classes
     assert pra(head, train, [4], seed=2).support != alone.support
 
 
-def test_dead_features_give_a_prototype_of_zero_and_recover_nothing() -> None:
-    head, train = released(), clouds(0)
-    dead = FeatureSet(features=torch.where((train.labels == 2)[:, None], 0.0, train.features), labels=train.labels)
-    got = pra(head, dead, [2])
-    torch.testing.assert_close(got.head.weight[2], (1 - got.alpha) * head.weight[2])
-
-
 def test_a_hidden_class_comes_back_and_the_score_is_that_of_the_test_accuracies() -> None:
     head, train, test = released(), clouds(0), clouds(1)
     got = pra(head, train, [2])
@@ -205,9 +194,3 @@ def test_settings_and_data_that_cannot_be_are_refused() -> None:
     assert "features 16 wide" in refusal(head, narrow, [2])
     only = FeatureSet(features=train.features[train.labels == 2], labels=train.labels[train.labels == 2])
     assert "no sample of the retain classes" in refusal(head, only, [2])
-
-
-@pytest.mark.parametrize("module", [sfra.controls.linear, sfra.controls.prototypes])
-def test_the_examples_of_the_documentation_run(module: ModuleType) -> None:
-    result = doctest.testmod(module)
-    assert (result.failed, result.attempted > 0) == (0, True)

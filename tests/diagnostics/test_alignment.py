@@ -32,12 +32,6 @@ def test_the_alignment_is_that_of_means_taken_sample_by_sample() -> None:
         assert (found.probes, found.samples) == (8, 18)
 
 
-def test_other_classes_play_no_part() -> None:
-    toy = scene()
-    moved = torch.where(torch.isin(toy.labels, torch.tensor([1, 3]))[:, None], toy.features, toy.features + 9.0)
-    assert alignment(toy.probes, moved, toy.labels, (1, 3)) == alignment(toy.probes, toy.features, toy.labels, (1, 3))
-
-
 def test_a_gain_divides_the_features_and_leaves_the_angle() -> None:
     toy = scene()
     native, placed = (alignment(toy.probes, toy.features, toy.labels, [1], gain=g)[0] for g in (1.0, 4.0))

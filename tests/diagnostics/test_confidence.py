@@ -11,7 +11,6 @@ import torch
 
 from builders.diagnostics import scene
 from sfra.attack.scale import Canonical, place
-from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.diagnostics import confidence
 
@@ -77,8 +76,3 @@ def test_a_class_without_a_correct_sample_is_left_out_of_the_matched_mean() -> N
     assert found.classes[1].correct_confidence is None
     assert found.classes[1].assigned == 1
     assert found.matched_confidence == found.classes[0].correct_confidence
-
-
-def test_data_without_the_forget_class_is_refused() -> None:
-    with pytest.raises(InputError, match="there is no sample of the forget class"):
-        confidence(Head(torch.eye(4)), torch.eye(4)[:3], torch.arange(3), [3])

@@ -52,14 +52,6 @@ def test_pools_that_are_too_small_are_left_out_and_named() -> None:
     assert told == [(0, 3), (1, 3), (2, 3)]
 
 
-def test_the_released_head_is_the_same_everywhere_on_the_grid() -> None:
-    toy = hidden(bias=-1.0)
-    found = sensitivity(toy.head, toy.data, [FORGET], n=[100, 400], m=[5, 20], config=AuditConfig(epochs=20, threads=1))
-    assert len({(p.retain_before, p.forget_before) for p in found.points}) == 1
-    assert all(p.rs_std is None for p in found.points)
-    assert len({p.rs for p in found.points}) > 1
-
-
 def test_rows_of_several_models_are_refused_rather_than_averaged() -> None:
     rows = audit_rows()
     with pytest.raises(InputError, match="several rows for"):

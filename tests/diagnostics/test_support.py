@@ -10,8 +10,7 @@ import pytest
 from builders.audits import FORGET, hidden
 from sfra.attack.probes import proposals, sample_probes
 from sfra.attack.scale import Canonical, place
-from sfra.core.errors import InputError
-from sfra.diagnostics import compare_support, describe_support
+from sfra.diagnostics import compare_support
 
 
 def test_every_proposal_is_described_as_its_probes_are() -> None:
@@ -52,14 +51,3 @@ def test_a_proposal_that_cannot_reach_a_class_says_so_and_the_others_go_on() -> 
     assert rows[0].draws is None
     assert rows[1].failure is None
     assert rows[1].probes == 50
-
-
-def test_probes_of_an_audit_are_described_as_they_are() -> None:
-    probes = sample_probes(hidden().head, [FORGET], n=100, m=10, threads=1)
-    row = describe_support(probes, "gaussian")
-    assert (row.seconds, row.mean_norm, row.conditional) == (probes.seconds, probes.support.mean_norm, ())
-
-
-def test_an_unknown_proposal_is_refused() -> None:
-    with pytest.raises(InputError, match="unknown proposal"):
-        compare_support(hidden().head, [FORGET], n=100, m=10, names=["cauchy"])
