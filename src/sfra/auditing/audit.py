@@ -29,6 +29,11 @@ from sfra.data import Data
 Diagnose = Callable[..., Any]
 """``sfra.diagnose``, which stands above the audit and is handed to it."""
 
+OF_THE_SCORE = ("rs", "rs_std", "rs_interval", "delta_rs", "delta_rs_interval", "reference_rs", "floor")
+"""What the report repeats of the verdict's score; None where nothing was measured."""
+
+ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
+
 
 def audit(
     model: object,
@@ -96,15 +101,14 @@ def audit(
         check_earlier(inputs.reference, inputs.model, config)
     evidence = gather(inputs.model, config, progress)
     compared = _reference(inputs, evidence, config, progress)
-    found = compare(scores(evidence.measured or ()), compared.scores if compared else ())
-    facts = Facts(
-        evidence=evidence,
-        scores=found,
-        reference_scores=compared.scores if compared else (),
-        config=config,
-    )
-    raised = raise_findings(facts)
-    diagnosed = _diagnose(diagnostics, evidence, config, progress)
+    theirs = compared.scores if compared else ()
+    found = compare(scores(evidence.measured or ()), theirs)
+    raised = raise_findings(Facts(evidence=evidence, scores=found, reference_scores=theirs, config=config))
+    diagnosed = None
+    if diagnostics is not None:
+        progress("diagnosing", 0, 1)
+        about = diagnostics(evidence, inputs.forget, proposal=config.proposal, epsilons=config.budgets)
+        diagnosed = about.to_dict()
     return _report(inputs, evidence, compared, found, raised, diagnosed, config, seconds=time.perf_counter() - began)
 
 
@@ -127,18 +131,6 @@ def _reference(inputs: Inputs, evidence: Evidence, config: AuditConfig, progress
     return Reference.gathered(gather(inputs.reference, config, progress, fresh=inputs.model.missing))
 
 
-def _diagnose(
-    diagnostics: Diagnose | None, evidence: Evidence, config: AuditConfig, progress: Progress
-) -> dict[str, Any] | None:
-    if diagnostics is None:
-        return None
-    progress("diagnosing", 0, 1)
-    found: dict[str, Any] = diagnostics(
-        evidence, evidence.subject.forget, proposal=config.proposal, epsilons=config.budgets
-    ).to_dict()
-    return found
-
-
 def _report(
     inputs: Inputs,
     evidence: Evidence,
@@ -155,23 +147,26 @@ def _report(
     reset = next((one for one in found if (one.variant, one.rule) == ("reset-row", VERDICT_RULE)), None)
     odd = any(one.code == "forget-row-outlier" for one in raised)
     concluded = overall_verdict(score, reset, row_is_odd=odd)
+    measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}
+    retain, forget = (
+        BeforeAfter(before=getattr(score, f"{name}_before", None), after=getattr(score, f"{name}_after", None))
+        for name in ("retain", "forget")
+    )
+    relearned = None
+    if score is not None:
+        accuracies = (getattr(score, name) for name in ACCURACIES)
+        relearned = is_relearned(*accuracies, epsilon_r=config.epsilon_r, delta_f=config.delta_f)
     return AuditReport(
         verdict=concluded,
         statement=VERDICTS[concluded],
-        rs=score.rs if score else None,
-        rs_std=score.rs_std if score else None,
-        rs_interval=score.rs_interval if score else None,
-        delta_rs=score.delta_rs if score else None,
-        delta_rs_interval=score.delta_rs_interval if score else None,
-        reference_rs=score.reference_rs if score else None,
-        floor=score.floor if score else None,
+        **measured,
         scale=first.setting.scale.name,
         rule=VERDICT_RULE,
         variant=first.setting.variant,
-        retain=BeforeAfter() if score is None else BeforeAfter(before=score.retain_before, after=score.retain_after),
-        forget=BeforeAfter() if score is None else BeforeAfter(before=score.forget_before, after=score.forget_after),
+        retain=retain,
+        forget=forget,
         rs_at=rs_at(evidence.measured, first.setting, config.budgets) if evidence.measured else {},
-        relearned=None if score is None else _relearned(score, config),
+        relearned=relearned,
         findings=raised,
         results=tuple(found),
         sweep=summarise_sweep(found) if config.scale == "sweep" and found else None,
@@ -189,15 +184,4 @@ def _report(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         diagnostics=diagnosed,
         relearned_head=first.placed.released(first.path.last),
-    )
-
-
-def _relearned(score: Score, config: AuditConfig) -> bool:
-    return is_relearned(
-        score.retain_before,
-        score.retain_after,
-        score.forget_before,
-        score.forget_after,
-        epsilon_r=config.epsilon_r,
-        delta_f=config.delta_f,
     )

@@ -165,23 +165,28 @@ def open_inputs(
     usable_device(config.device)
     test, held_out = load_parts(data, validation)
     release = load(model, arch=arch, device=config.device)
-    opened = _open_reference(reference, reference_arch or shared_arch(arch, reference), config)
+    opened: Release | AuditResult | None = None  # before features are extracted: a wrong path shows at once
+    if isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json":
+        opened = read_result(Path(reference))
+    elif isinstance(reference, AuditReport):
+        opened = reference
+    elif reference is not None:
+        opened = load(reference, arch=reference_arch or shared_arch(arch, reference), device=config.device)
     parts = reference_parts(test, held_out, reference_data) if isinstance(opened, Release) else (None, None)
     measured_on = {"data": test, "validation data": held_out, "reference data": parts[0]}
     classes = resolve_forget(forget, release, opened, measured_on, missing=missing_row)
     check_distinct(release, opened)
     subject = open_subject(release, classes, test, held_out, missing=missing_row, cache=cache, progress=progress)
     subject.check(config)
-    beside: Subject | AuditResult | None = None
-    if isinstance(opened, Release):
-        lost = _lacks_rows(opened, classes, subject.classes)
-        beside = open_subject(opened, classes, *parts, missing=lost, cache=cache, progress=progress)
-        beside.check_against(subject)
-        beside.check(config)
-    elif opened is not None:
-        beside = opened
     names = known_names(release, test, missing=missing_row)
-    return Inputs(model=subject, reference=beside, class_names=None if names is None else tuple(names))
+    class_names = None if names is None else tuple(names)
+    if not isinstance(opened, Release):
+        return Inputs(model=subject, reference=opened, class_names=class_names)
+    lost = _lacks_rows(opened, classes, subject.classes)
+    beside = open_subject(opened, classes, *parts, missing=lost, cache=cache, progress=progress)
+    beside.check_against(subject)
+    beside.check(config)
+    return Inputs(model=subject, reference=beside, class_names=class_names)
 
 
 def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Measurable:
@@ -191,9 +196,14 @@ def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequ
     first = torch.zeros(len(test), dtype=torch.bool)
     for label in test.labels.unique():  # type: ignore[no-untyped-call]
         first[torch.nonzero(test.labels == label).flatten()[::2]] = True
-    if not all(_covers(test.labels[part], forget) for part in (first, ~first)):
+    gone = torch.isin(test.labels, torch.tensor(list(forget)))
+    if not all(bool((first == half)[gone == forgotten].any()) for half in (True, False) for forgotten in (True, False)):
         return Measurable(report=test, validation=None, own_validation=False)
-    return Measurable(report=_part(test, ~first), validation=_part(test, first), own_validation=False)
+    validation, report = (
+        FeatureSet(features=test.features[rows], labels=test.labels[rows], source=test.source)
+        for rows in (first, ~first)
+    )
+    return Measurable(report=report, validation=validation, own_validation=False)
 
 
 def refuse_same() -> NoReturn:
@@ -261,15 +271,6 @@ def check_distinct(release: Release, reference: Release | AuditResult | None) ->
     theirs = reference.fingerprint if isinstance(reference, Release) else reference.model.fingerprint
     if theirs == release.fingerprint:
         refuse_same()
-
-
-def _open_reference(reference: object | None, arch: str | None, config: AuditConfig) -> Release | AuditResult | None:
-    """Load a reference, or read an earlier audit of it; a wrong path shows before features are extracted."""
-    if isinstance(reference, AuditReport):
-        return reference
-    if isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json":
-        return read_result(Path(reference))
-    return None if reference is None else load(reference, arch=arch, device=config.device)
 
 
 def shared_arch(arch: str | None, reference: object) -> str | None:
@@ -352,40 +353,17 @@ GATHER = "images, labels = (torch.cat(parts) for parts in zip(*{loader}))"
 
 
 def _refuse_unusable(data: object, name: str) -> None:
-    """Refuse what holds samples in a form that an audit does not read, and say how to get at them.
-
-    Args:
-        data: What was handed over.
-        name: As which argument.
-    """
-    advice = _advice(data, name)
-    if advice is not None:
-        raise InputError(
-            f"{name} cannot be read from a {type(data).__name__}",
-            expected="a pair (images, labels) or (features, labels) of arrays or tensors, a name, or a path",
-            do=advice,
-        )
-
-
-def _advice(data: object, name: str) -> str | None:
-    if isinstance(data, DataLoader):
-        return f"{GATHER.format(loader='loader')}; then {name}=(images, labels)"
-    if isinstance(data, Dataset):
-        return f"{GATHER.format(loader='DataLoader(dataset, 1000)')}; then {name}=(images, labels)"
-    if isinstance(data, Mapping):
-        return f"{name}=(columns['images'], columns['labels']), under the names that they have there"
-    if isinstance(data, list) and len(data) == 2:
-        return f"write a pair in round brackets: {name}=(samples, labels)"
-    if isinstance(data, list) or hasattr(data, "shape"):
-        return f"pass the labels as well: {name}=(samples, labels)"
-    return None
-
-
-def _covers(labels: torch.Tensor, forget: Sequence[int]) -> bool:
-    """Say whether there are both retain and forget samples."""
-    is_forget = torch.isin(labels, torch.tensor(list(forget)))
-    return bool(is_forget.any()) and not bool(is_forget.all())
-
-
-def _part(data: FeatureSet, rows: torch.Tensor) -> FeatureSet:
-    return FeatureSet(features=data.features[rows], labels=data.labels[rows], source=data.source)
+    """Refuse what holds samples in a form that an audit does not read, and say how to get at them."""
+    if isinstance(data, DataLoader | Dataset):
+        loader = "loader" if isinstance(data, DataLoader) else "DataLoader(dataset, 1000)"
+        advice = f"{GATHER.format(loader=loader)}; then {name}=(images, labels)"
+    elif isinstance(data, Mapping):
+        advice = f"{name}=(columns['images'], columns['labels']), under the names that they have there"
+    elif isinstance(data, list) and len(data) == 2:
+        advice = f"write a pair in round brackets: {name}=(samples, labels)"
+    elif isinstance(data, list) or hasattr(data, "shape"):
+        advice = f"pass the labels as well: {name}=(samples, labels)"
+    else:
+        return
+    expected = "a pair (images, labels) or (features, labels) of arrays or tensors, a name, or a path"
+    raise InputError(f"{name} cannot be read from a {type(data).__name__}", expected=expected, do=advice)

@@ -58,10 +58,9 @@ def measure(
             None if part is None else evaluate(path, run.placed.features(part[0]), part[1], forget) for part in parts
         )
         assert report is not None
-        whole = report if validation is None or split.own_validation else _join(report, validation)
+        whole = report
+        if validation is not None and not split.own_validation:
+            hits, counts = report.hits + validation.hits, report.counts + validation.counts
+            whole = Trace(hits=hits, counts=counts, forget_classes=report.forget_classes)
         results.append(Measured(run=run, test=whole, validation=validation, report=report))
     return results
-
-
-def _join(one: Trace, other: Trace) -> Trace:
-    return Trace(hits=one.hits + other.hits, counts=one.counts + other.counts, forget_classes=one.forget_classes)
