@@ -10,7 +10,6 @@ import pytest
 from builders.audits import FORGET, QUICK, SMALL, C, Toy, codes, compare, hidden, knowing, never_seen
 from sfra.auditing.audit import audit
 from sfra.data import FeatureSet
-from sfra.release import Release
 
 STRONG: dict[str, Any] = {"scale": 4.0, "epochs": 40, "m": 200}
 """A scale at which the toys give back nearly all that they hide."""
@@ -123,15 +122,6 @@ def test_a_class_may_be_given_by_name() -> None:
     assert by_name.forget_classes == (FORGET,)
     assert by_name.class_names == tuple("abcdef")
     assert by_name.rs == compare(toy, **QUICK).rs
-
-
-def test_the_names_of_a_release_that_lost_a_row_are_not_those_of_all_classes() -> None:
-    toy = hidden().without_row()
-    release = Release(head=toy.head, encoder=None, source="toy", fingerprint="0", class_names=tuple("abdef"))
-    report = audit(release, "c", data=named(toy), missing_row=True, **QUICK)
-    assert report.forget_classes == (FORGET,)
-    assert report.class_names == tuple("abcdef")
-    assert audit(release, FORGET, data=toy.data, missing_row=True, **QUICK).class_names is None
 
 
 def test_without_data_the_head_is_relearned_and_nothing_is_concluded() -> None:

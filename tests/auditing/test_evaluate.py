@@ -66,13 +66,6 @@ def test_the_size_of_the_chunks_changes_nothing(chunk_bytes: int) -> None:
     assert torch.equal(got.hits, torch.from_numpy(expected_hits(path, features, labels)))
 
 
-def test_the_order_of_the_samples_changes_nothing() -> None:
-    path, features, labels = case()
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(5))
-    shuffled = evaluate(path, features[order], labels[order], [1])
-    assert torch.equal(shuffled.hits, evaluate(path, features, labels, [1]).hits)
-
-
 def test_half_precision_features_and_narrow_labels_give_the_same_counts() -> None:
     path, features, labels = case()
     narrow = evaluate(path, features.half(), labels.to(torch.int16), [1])

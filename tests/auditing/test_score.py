@@ -16,7 +16,6 @@ from sfra.attack.scale import SWEEP
 from sfra.auditing.result import AuditReport, BeforeAfter, DataFacts, Score
 from sfra.auditing.score import against, rs_interval
 from sfra.auditing.verdict import verdict
-from sfra.core.metrics import relearning_score
 
 QUICK: dict[str, Any] = {"n": 400, "m": 40, "epochs": 12}
 
@@ -137,17 +136,6 @@ def test_the_headline_is_the_first_row(plain: AuditReport) -> None:
     assert plain.forget == BeforeAfter(before=row.forget_before, after=row.forget_after)
     assert plain.rs_interval is not None
     assert plain.rs_interval[0] <= row.rs <= plain.rs_interval[1]
-
-
-def test_the_score_is_that_of_its_own_accuracies_seed_by_seed(plain: AuditReport) -> None:
-    curves = [c for c in plain.traces if (c.subject, c.scale, c.variant) == ("model", "canonical", "released")]
-    scores = [
-        relearning_score(c.retain[0], c.retain[-1], c.forget[0], c.forget[-1]) for c in curves if c.retain and c.forget
-    ]
-    assert [c.seed for c in curves] == [0, 1]
-    assert plain.results[0].rs_seeds == pytest.approx(scores, abs=1e-5)
-    assert plain.rs == pytest.approx(np.mean(scores), abs=1e-5)
-    assert plain.rs_std == pytest.approx(np.std(scores, ddof=1), abs=1e-5)
 
 
 def test_trajectories_hold_every_epoch_of_model_and_reference(plain: AuditReport) -> None:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -17,6 +20,7 @@ from sfra.auditing.inputs import Subject
 from sfra.auditing.measure import Evidence
 from sfra.core.errors import InputError
 from sfra.diagnostics import alignment, confidence, diagnose, diagnose_parts, margin, tradeoff
+from sfra.diagnostics.record import Record
 from sfra.release import load
 
 
@@ -96,3 +100,30 @@ def test_parts_that_do_not_make_sense_are_refused() -> None:
         diagnose_parts(head=toy.head, forget=[FORGET], probes=[])
     with pytest.raises(InputError, match="features and labels come together"):
         diagnose_parts(head=toy.head, forget=[FORGET], probes=[run.probes], features=torch.zeros(1, 12))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inner(Record):
+    value: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outer(Record):
+    inner: tuple[Inner, ...]
+    named: dict[int, bool]
+    text: str | None = None
+
+
+def test_nested_records_become_plain_values_with_seven_digits() -> None:
+    record = Outer(inner=(Inner(value=1 / 3), Inner(value=float("nan")), Inner(value=-2.5e-9)), named={3: True})
+    assert record.to_dict() == {
+        "inner": [{"value": 0.3333333}, {"value": None}, {"value": -2.5e-9}],
+        "named": {"3": True},
+        "text": None,
+    }
+
+
+def test_importing_the_diagnostics_does_not_load_scikit_learn() -> None:
+    script = "import sys, sfra.diagnostics; print([m for m in sys.modules if m.split('.')[0] == 'sklearn'])"
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, "[]")
