@@ -230,15 +230,7 @@ def resolve_forget(
     *,
     missing: bool,
 ) -> tuple[int, ...]:
-    """Find the forget classes, and refuse what does not call the classes as the model does.
-
-    Args:
-        forget: Classes by index or name.
-        release: The model.
-        reference: Another, or an earlier audit of it.
-        data: What both are measured on, each under its title.
-        missing: The forget rows are not in the model's head.
-    """
+    """Find the forget classes, and refuse data (by title) or a reference that call the classes by other names."""
     own = release.class_names
     theirs: dict[str, Names] = {title: None if part is None else part.class_names for title, part in data.items()}
     try:

@@ -107,11 +107,9 @@ def check_order(mine: Names, theirs: Names, *, one: str = "model", other: str = 
 
 
 def check_names(names: Mapping[str, Names], forget: Sequence[int]) -> None:
-    """Refuse a release, its data and its reference, each under its title, if their names contradict each other.
+    """Refuse a model (first), its data and its reference, each under its title, if their names contradict each other.
 
-    Args:
-        names: What each of them calls the classes; the model comes first.
-        forget: Forget classes: data that share names with the model must have theirs as well.
+    Data that share names with the model must have those of the forget classes as well.
     """
     for title, theirs in names.items():
         if title.endswith("data"):
@@ -121,14 +119,7 @@ def check_names(names: Mapping[str, Names], forget: Sequence[int]) -> None:
 
 
 def check_rows_missing(outputs: int, forget: Sequence[int], names: Sequence[str] | None, data: Names) -> None:
-    """Refuse fresh rows for outputs that the head has, as far as the names of model and data tell.
-
-    Args:
-        outputs: Outputs of the head as it is.
-        forget: Forget classes, whose outputs are said to be missing.
-        names: What the model calls its outputs.
-        data: What the data call their classes.
-    """
+    """Refuse fresh rows for outputs that the head has, as far as the names of model and data tell."""
     if data is None:
         return
     if names is not None and not _numbered(names) and _comparable(names, data):

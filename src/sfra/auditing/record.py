@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Sequence
 from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from typing import Literal
 
 from sfra._version import __version__
@@ -99,12 +99,7 @@ def forget_confusion(evidence: Evidence) -> Confusion | None:
 def versions() -> dict[str, str]:
     """Return the versions of what the numbers depend on."""
     found = {"sfra": __version__, "python": platform.python_version(), "platform": platform.platform(terse=True)}
-    for package in ("torch", "numpy", "scipy", "numba"):
-        try:
-            found[package] = version(package)
-        except PackageNotFoundError:
-            found[package] = "not installed"
-    return found
+    return found | {package: version(package) for package in ("torch", "numpy", "scipy", "numba")}
 
 
 def _rounded(curve: Curve) -> tuple[float, ...]:

@@ -109,21 +109,14 @@ def diagnose_parts(
 ) -> Diagnostics:
     """Compute alignment, margin, confidence, trade-off and support from their parts.
 
-    Args:
+    Args as in :func:`diagnose`, ``scale``, ``variant`` and ``proposal`` for the record only, and:
         head: The head at the scale of the probes, before relearning.
-        forget: Forget classes.
         probes: Probes of each audit seed, one or more.
         features: Real features, as released; None where there are none.
         labels: True class of each row of features.
         traces: Accuracies per epoch of each audit seed; none where nothing was measured.
         gain: What the head's weight was multiplied by at that scale; features are divided by it.
-        scale: Name of the scale, for the record.
-        variant: What became of the forget row, for the record.
-        proposal: Name of the proposal, for the record.
-        epsilons: Retain budgets of the trade-off.
-        bootstrap: Bootstrap samples of the margin.
         points: Most pairs of the margin that are kept for a plot.
-        seed: Seed of the bootstrap.
     """
     if not probes:
         raise InputError("there are no probes to diagnose", expected="those of one seed or more")

@@ -125,12 +125,7 @@ def late_recovery(rs_curve: Sequence[float]) -> Finding | None:
 
 @finding("passing-recovery")
 def passing_recovery(last: Score, best: Score) -> Finding | None:
-    """Fire when the class is back at an earlier epoch, but not at the last one, which the verdict rests on.
-
-    Args:
-        last: Score of the last epoch.
-        best: Score of the best epoch that keeps 90 % of the retain accuracy.
-    """
+    """Fire when the class is back at an earlier epoch, but not at the last one, which the verdict rests on."""
     broken = last.verdict == "degenerate"
     lost = best.verdict in FOUND and last.verdict not in (*FOUND, "not-unlearned") and best.rs >= HIGH_RS - TOLERANCE
     if not lost or (best.rs - last.rs <= PASSING_FALL + TOLERANCE and not broken):
