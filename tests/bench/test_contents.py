@@ -154,25 +154,16 @@ def test_what_is_whole_is_read(tmp_path: Path) -> None:
 
 WRONG: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "no hits": ("features", at("hits", drop=True), "KeyError: 'hits'"),
-    "hits of text": ("features", at("hits", 0, put="9"), "content as sfra writes it"),
     "fewer samples": ("features", at("samples", put=[1]), "IndexError"),
-    "fewer classes than are forgotten": ("features", at("hits", put=[1]), "IndexError"),
-    "names that are numbers": ("features", at("class_names", put=[5]), "at `$.class_names[0]`"),
     "no rows": ("pra", at("rows", put=None), "TypeError"),
-    "a row of text": ("pra", at("rows", put=["x"]), "TypeError"),
     "no score": ("pra", at("rows", 0, "rs", drop=True), "missing required field `rs`"),
-    "a score of text": ("pra", at("rows", 0, "rs", put="x"), "Expected `float`, got `str` - at `$.rs`"),
     "an endless score": ("pra", at("rows", 0, "rs", put=10**400), "out of range - at `$.rs`"),
     "a probe without accuracy": ("linear-probe", at("forget_accuracy", put=None), "`$.forget_accuracy`"),
     "a share of nothing": ("diagnostics", at("rows", 0, "forget_samples", put=0), "Expected `int` >= 1"),
-    "a map of no scale": ("geometry", at("scale", put=5), "Expected `str`, got `int` - at `$.scale`"),
 }
 WRONG_FILES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "another schema": ("audit", at("schema", put="x"), "is not the result of an audit"),
-    "no settings": ("audit", at("settings", drop=True), "missing required field `settings`"),
-    "other settings": ("audit", at("settings", "n", drop=True), "KeyError: 'n'"),
     "a score without RS": ("audit", at("results", 0, "rs", put=None), "at `$.results[0].rs`"),
-    "a trace in words": ("audit", at("traces", 0, "rs", put=["a", "b"]), "at `$.traces[0].rs[0]`"),
     "no margin": ("diagnostics", at(0, "margin", drop=True), "KeyError: 'margin'"),
     "a pair in words": ("diagnostics", at(0, "margin", 0, "points", put=[[0, "x", 1]]), "a number as exact"),
     "an empty histogram": ("diagnostics", at(0, "margin", 0, "competitors", put=[]), "no value of α"),
@@ -192,14 +183,7 @@ def test_a_cell_that_says_something_else_is_named(tmp_path: Path, case: str, fil
     assert message in text
     assert "is damaged or incomplete" in text or "audit.json is not " in text
     assert case == "another schema" or "do: " in text
-
-
-def test_the_message_says_which_folder_to_remove(tmp_path: Path) -> None:
-    store = fill(tmp_path, "pra", at("rows", 0, "rs", put="x"))
-    (folder,) = (tmp_path / "cells" / "pra").iterdir()
-    with pytest.raises(InputError, match="the cell pra of retrained 1 is damaged or incomplete") as caught:
-        read(store)
-    assert f"do:       remove the folder {folder}, then run the benchmark again" in str(caught.value)
+    assert kind != "pra" or f"remove the folder {next((tmp_path / 'cells' / 'pra').iterdir())}" in text
 
 
 def test_what_a_cell_says_cannot_change_whose_it_is(tmp_path: Path) -> None:

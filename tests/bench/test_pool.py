@@ -131,13 +131,16 @@ def test_a_worker_that_is_killed_between_two_cells_is_replaced(tmp_path: Path) -
     assert violations(store) == []
 
 
-def test_workers_share_the_cores_and_devices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_share_the_cores_and_devices_and_print_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
     for name in ("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("MKL_NUM_THREADS", "1")
     cells = [Cell(kind="surroundings", settings={"place": place}) for place in range(2)]
     store = Store(tmp_path)
-    run(cells, store, workers=2, devices=["one", "two"])
+    run([*cells, make_trouble("raise")], store, workers=2, devices=["one", "two"])
+    assert capfd.readouterr() == ("", "")
     found = [store.result(cell) for cell in cells]
     assert sorted(each["device"] for each in found) == ["one", "two"]
     assert {each["threads"] for each in found} == {str(max(1, cores() // 2))}
@@ -146,17 +149,10 @@ def test_workers_share_the_cores_and_devices(tmp_path: Path, monkeypatch: pytest
     assert "OMP_NUM_THREADS" not in os.environ
 
 
-def test_nothing_that_a_task_prints_reaches_the_terminal(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
-    run([make_trouble("raise"), *make_grid(2, 0.0)], Store(tmp_path), workers=1)
-    assert capfd.readouterr() == ("", "")
-
-
 def test_there_must_be_a_worker_and_a_device(tmp_path: Path) -> None:
-    store = Store(tmp_path)
-    with pytest.raises(InputError, match="workers >= 1"):
-        LocalPool(store, modules=(), workers=0)
-    with pytest.raises(InputError, match="a device"):
-        LocalPool(store, modules=(), workers=1, devices=())
+    for given in ({"workers": 0}, {"devices": ()}):
+        with pytest.raises(InputError, match="a worker and a device"):
+            LocalPool(Store(tmp_path), modules=(), **given)  # type: ignore[arg-type]
 
 
 def test_a_script_that_is_not_guarded_is_not_run_again_by_its_workers(tmp_path: Path) -> None:

@@ -89,21 +89,11 @@ OWN = "name = 'a'\nextends = 'digits'\n"
         (OWN + "forgte = [[1]]", "is not a protocol[^$]*unknown field `forgte`"),
         ("name = 'a'", "is not a protocol[^$]*missing required field"),
         (OWN + "forget = []", "forget is empty"),
-        (OWN + "forget = [[]]", r"length >= 1 - at .\$\.forget"),
         (OWN + "forget = [[1], [1]]", "forget is empty or names one twice"),
         (OWN + "forget = [[1, 1]]", "forget is empty or names one twice"),
-        (OWN + "seeds = [-1]", r"int. >= 0 - at .\$\.seeds"),
         (OWN + "controls = ['hidden']", r"'hidden' - at .\$\.controls"),
-        (OWN + "feature_type = 'int8'", r"'int8' - at .\$\.feature_type"),
         (OWN + "limits = {sleep = 3}", r"'sleep' - at .key. in .\$\.limits"),
-        (OWN + "resources = {train = {num_tpus = 3}}", "'num_tpus'"),
-        (OWN + "[[ablation]]\nname = 'x'", "missing required field `vary`"),
-        (
-            OWN + "[[ablation]]\nname='x'\nvary={m=[9]}\nmethods=['magic']",
-            "ablation x names what",
-        ),
-        (OWN + "diagnostics = true", r"got .bool. - at .\$\.diagnostics"),
-        (OWN + "[diagnostics]\nmaps = ['delete']", "unknown field `maps`"),
+        (OWN + "[[ablation]]\nname='x'\nvary={m=[9]}\nmethods=['magic']", "ablation x names what"),
         (OWN + "[diagnostics]\ngeometry = ['magic']", "diagnostics names what"),
         (OWN + "[diagnostics]\nforget = [[8]]", "diagnostics names what"),
         ("name = 'a'\nextends = 'own.toml'", "extends itself"),
@@ -191,9 +181,8 @@ def test_a_part_can_be_chosen_and_a_wrong_part_is_refused() -> None:
         parse_only("delete")
 
 
-@pytest.mark.parametrize("name", ["digits", "cifar10-resnet18", "cifar100-resnet18-multi"])
-def test_diagnostics_are_further_cells_and_change_no_other(name: str) -> None:
-    protocol = load_protocol(name)
+def test_diagnostics_are_further_cells_and_change_no_other() -> None:
+    protocol = load_protocol("digits")
     assert protocol.diagnostics is not None
     mine = ("diagnostics", "geometry")
     whole, bare = plan(protocol), plan(replace(protocol, diagnostics=None))

@@ -13,24 +13,23 @@ from sfra.unlearn.base import Loss
 
 
 @dataclass(frozen=True, kw_only=True)
-class Raises(StepMethod):
-    """Raise an error in the first epoch."""
-
+class _Short(StepMethod):
     epochs: int = 1
     batch_size: int = 64
     learning_rate: float = 0.1
+
+
+@dataclass(frozen=True, kw_only=True)
+class Raises(_Short):
+    """Raise an error in the first epoch."""
 
     def plan(self, task: Task) -> Callable[[int], Iterator[Loss]]:
         raise RuntimeError("it went wrong")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Poisoned(StepMethod):
+class Poisoned(_Short):
     """Return weights that are not numbers, after a step that looked harmless."""
-
-    epochs: int = 1
-    batch_size: int = 64
-    learning_rate: float = 0.1
 
     def plan(self, task: Task) -> Callable[[int], Iterator[Loss]]:
         def epoch_losses(epoch: int) -> Iterator[Loss]:
@@ -43,12 +42,8 @@ class Poisoned(StepMethod):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Endless(StepMethod):
+class Endless(_Short):
     """Never end."""
-
-    epochs: int = 1
-    batch_size: int = 64
-    learning_rate: float = 0.1
 
     def plan(self, task: Task) -> Callable[[int], Iterator[Loss]]:
         while True:

@@ -56,12 +56,12 @@ def surroundings(settings: Settings, inputs: dict[str, Path], out: Path, context
     return {**facts, "device": context.device, "stdin": sys.stdin.read()}
 
 
-def _raise(settings: Settings, context: Context) -> dict[str, Any]:
-    raise ValueError("seven is not a prime")
+def _throw(problem: Exception) -> None:
+    raise problem
 
 
-def _diverge(settings: Settings, context: Context) -> dict[str, Any]:
-    raise NotFiniteError("the weights are not finite", got="nan after epoch 3")
+def _suicide(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 def _hang(settings: Settings, context: Context) -> dict[str, Any]:
@@ -69,25 +69,12 @@ def _hang(settings: Settings, context: Context) -> dict[str, Any]:
         time.sleep(1)
 
 
-def _segfault(settings: Settings, context: Context) -> dict[str, Any]:
-    return {"value": ctypes.string_at(0)}
-
-
-def _suicide(settings: Settings, context: Context) -> dict[str, Any]:
-    os.kill(os.getpid(), signal.SIGKILL)
-    return {}
-
-
-def _leave(settings: Settings, context: Context) -> dict[str, Any]:
-    os._exit(0)
-
-
 def _crash_twice(settings: Settings, context: Context) -> dict[str, Any]:
     """Die the first two times; the scratch folder survives and counts."""
     tries = len(list(context.scratch.iterdir()))
     (context.scratch / f"{tries}").write_text("")
     if tries < 2:
-        os.kill(os.getpid(), signal.SIGKILL)
+        _suicide()
     return {"tries": tries + 1}
 
 
@@ -97,7 +84,7 @@ def _leave_child(settings: Settings, context: Context) -> dict[str, Any]:
         os.setsid()
         time.sleep(settings["seconds"])
         os._exit(0)
-    os.kill(os.getpid(), signal.SIGKILL)
+    _suicide()
     return {}
 
 
@@ -108,27 +95,19 @@ def _start_child(settings: Settings, context: Context) -> dict[str, Any]:
     return _hang(settings, context)
 
 
-def _be_refused(settings: Settings, context: Context) -> dict[str, Any]:
-    raise PermissionError(13, "Permission denied", settings["place"])
-
-
-def _fill_disk(settings: Settings, context: Context) -> dict[str, Any]:
-    raise OSError(28, "No space left on device")
-
-
 TROUBLES: dict[str, Any] = {
-    "raise": _raise,
-    "diverge": _diverge,
+    "raise": lambda settings, context: _throw(ValueError("seven is not a prime")),
+    "diverge": lambda settings, context: _throw(NotFiniteError("the weights are not finite", got="nan after epoch 3")),
     "hang": _hang,
-    "segfault": _segfault,
+    "segfault": lambda settings, context: ctypes.string_at(0),
     "suicide": _suicide,
-    "leave": _leave,
+    "leave": lambda settings, context: os._exit(0),
     "exit": lambda settings, context: sys.exit(3),
     "crash twice": _crash_twice,
     "leave a child": _leave_child,
     "start a child": _start_child,
-    "be refused": _be_refused,
-    "fill the disk": _fill_disk,
+    "be refused": lambda settings, context: _throw(PermissionError(13, "Permission denied", settings["place"])),
+    "fill the disk": lambda settings, context: _throw(OSError(28, "No space left on device")),
     "return a set": lambda settings, context: {"value": {1, 2}},
     "return nan": lambda settings, context: {"scores": [0.5, float("nan")]},
     "return a list": lambda settings, context: [1, 2],

@@ -57,11 +57,6 @@ class Column:
     words: tuple[tuple[str, str], ...] = ()
     """What a reader sees instead of a figure, where CSV has a short name."""
 
-    def __post_init__(self) -> None:
-        expected = {"plain": 1, "spread": 2, "triple": 3}[self.style]
-        if len(self.names) != expected:
-            raise InputError(f"a column of style {self.style} needs other names", expected=expected, got=self.names)
-
     def said(self, text: str) -> str:
         """Say the text of a cell in a title; a word speaks for itself, a number needs its heading.
 
@@ -91,11 +86,6 @@ class Display:
     columns: tuple[Column, ...]
     rows: tuple[tuple[str, ...], ...]
 
-    @property
-    def headings(self) -> tuple[str, ...]:
-        """Headings of the columns."""
-        return tuple(column.heading for column in self.columns)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
@@ -110,15 +100,8 @@ class Table:
     """What a reader must know to read the figures."""
 
     def __post_init__(self) -> None:
-        if not re.fullmatch(r"[a-z0-9-]+", self.label):
-            raise InputError("a table has no such label", expected="small letters, digits and hyphens", got=self.label)
-        names = self.names
-        if not names or len(set(names)) != len(names):
-            raise InputError(f"the table {self.label} needs columns of distinct names", got=list(names))
-        shape = [len(column.names) for column in self.columns]
-        for row in self.rows:
-            if [len(cell) for cell in row] != shape:
-                raise InputError(f"a row of the table {self.label} does not fit its columns", expected=shape, got=row)
+        if len(set(self.names)) != len(self.names):
+            raise InputError(f"the table {self.label} needs columns of distinct names", got=list(self.names))
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -163,16 +146,7 @@ def make_table(
     notes: tuple[str, ...] = (),
     empty: str = "",
 ) -> Table:
-    """Write figures as their columns say.
-
-    Args:
-        label: Short name.
-        title: Caption.
-        columns: What to show.
-        lines: Figures by CSV heading; None or nothing for a missing one.
-        notes: What a reader must know.
-        empty: What is said instead of the notes where there are no lines.
-    """
+    """Write lines (figures by CSV heading) as their columns say; ``empty`` is the note where there are no lines."""
     rows = tuple(tuple(tuple(c.write(line.get(name)) for name in c.names) for c in columns) for line in lines)
     said = notes if rows else tuple(filter(None, [empty]))
     return Table(title=title, label=label, columns=columns, rows=rows, notes=said)
@@ -210,10 +184,11 @@ def to_markdown(table: Table) -> str:
         return f"| {' | '.join(map(escape_markdown, cells))} |"
 
     shown = table.display()
+    headings = tuple(column.heading for column in shown.columns)
     marks = "|".join("--:" if column.numeric else ":--" for column in shown.columns)
     parts = [
         f"**{escape_markdown(shown.title)}**",
-        "\n".join([line(shown.headings), f"|{marks}|", *map(line, shown.rows)] if shown.rows else []),
+        "\n".join([line(headings), f"|{marks}|", *map(line, shown.rows)] if shown.rows else []),
         "\n".join(f"- {escape_markdown(note)}" for note in table.notes),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
@@ -228,13 +203,10 @@ def escape_markdown(text: str) -> str:
     return re.sub(r"([\\`*_\[\]<>|&~$#])", r"\\\1", " ".join(text.split()))
 
 
-def write_tables(tables: Iterable[Table], folder: str | Path) -> list[Path]:
-    """Write ``<label>.md``, ``.csv`` and ``.tex`` of each table, each file whole or not at all; return them."""
+def write_tables(tables: Iterable[Table], folder: str | Path) -> None:
+    """Write ``<label>.md``, ``.csv`` and ``.tex`` of each table, each file whole or not at all."""
     from sfra.bench.tables.latex import to_latex
 
-    written = []
     for table in tables:
         for suffix, render in {".md": to_markdown, ".csv": to_csv, ".tex": to_latex}.items():
-            written.append(Path(folder) / f"{table.label}{suffix}")
-            write_text(written[-1], render(table))
-    return written
+            write_text(Path(folder) / f"{table.label}{suffix}", render(table))
