@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec.structs import replace
@@ -13,10 +13,10 @@ from sfra import unlearn
 from sfra.bench.engine.cell import reachable
 from sfra.bench.plan import parse_only, plan
 from sfra.bench.protocol import (
-    KINDS,
     PUBLISHED,
     Ablation,
     Diagnosed,
+    Kind,
     Protocol,
     describe_protocol,
     load_protocol,
@@ -149,7 +149,9 @@ def test_the_order_of_classes_does_not_make_other_cells() -> None:
 
 
 def test_every_kind_of_cell_may_have_a_limit() -> None:
-    assert set(KINDS) == {cell.kind for cell in reachable(goal.cell for goal in plan(load_protocol("digits"))).values()}
+    assert set(get_args(Kind)) == {
+        cell.kind for cell in reachable(goal.cell for goal in plan(load_protocol("digits"))).values()
+    }
 
 
 def test_models_and_references_are_shared_by_everything_that_needs_them() -> None:

@@ -15,18 +15,13 @@ if TYPE_CHECKING:
     from sfra.bench.protocol import Ablation, Diagnosed, Protocol, load_protocol
     from sfra.bench.report import BenchReport, make_report
 
-_HOMES = {
-    "Ablation": "sfra.bench.protocol",
-    "BenchReport": "sfra.bench.report",
-    "Diagnosed": "sfra.bench.protocol",
-    "Protocol": "sfra.bench.protocol",
-    "Summary": "sfra.bench.engine.summary",
-    "load_protocol": "sfra.bench.protocol",
-    "make_report": "sfra.bench.report",
-    "protocol_status": "sfra.bench.grid",
-    "retry_failed": "sfra.bench.grid",
-    "run_protocol": "sfra.bench.grid",
+_NAMES = {
+    "engine.summary": ("Summary",),
+    "grid": ("protocol_status", "retry_failed", "run_protocol"),
+    "protocol": ("Ablation", "Diagnosed", "Protocol", "load_protocol"),
+    "report": ("BenchReport", "make_report"),
 }
+_HOMES = {name: f"sfra.bench.{module}" for module, names in _NAMES.items() for name in names}
 
 __all__ = [
     "Ablation",

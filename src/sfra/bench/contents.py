@@ -26,13 +26,10 @@ class Origin:
     """What it is, such as ``the cell audit of delete 3``."""
     do: str
     """How to get it anew."""
-    expected: str = "content as sfra writes it"
 
-    def refused(self, got: object, expected: str | None = None) -> InputError:
+    def refused(self, got: object, expected: str = "content as sfra writes it") -> InputError:
         """Say that it cannot be used."""
-        return InputError(
-            f"{self.what} is damaged or incomplete", expected=expected or self.expected, got=got, do=self.do
-        )
+        return InputError(f"{self.what} is damaged or incomplete", expected=expected, got=got, do=self.do)
 
     @contextmanager
     def reading(self) -> Iterator[None]:
@@ -58,23 +55,13 @@ def origin_of(store: Store, cell: Cell | str) -> Origin:
     return Origin(what=f"the cell {label}", do=f"remove the folder {folder}, then run the benchmark again")
 
 
-def is_number(value: object) -> bool:
+def _is_number(value: object) -> bool:
     """Say whether this is a finite number; JSON as Python reads it has others too."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= LARGEST
 
 
-def is_count(value: object) -> bool:
-    """Say whether this is a whole number from 0."""
-    return isinstance(value, int) and is_number(value) and value >= 0
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str)
-
-
-NUMBER: Kind = (is_number, "a number")
-COUNT: Kind = (is_count, "a whole number from 0")
-TEXT: Kind = (_is_text, "text")
+NUMBER: Kind = (_is_number, "a number")
+COUNT: Kind = (lambda value: isinstance(value, int) and _is_number(value) and value >= 0, "a whole number from 0")
 
 PAIR = {"exact": NUMBER, "approximate": NUMBER}
 """Of the change of a margin."""
@@ -83,7 +70,7 @@ BAR = {"competitor": COUNT, "count": COUNT}
 """Of a histogram of α."""
 
 POINT = {
-    "space": TEXT,
+    "space": (lambda value: isinstance(value, str), "text"),
     "x": NUMBER,
     "y": NUMBER,
     "label": COUNT,

@@ -138,13 +138,7 @@ def _devices(names: str) -> tuple[str, ...]:
 
 
 def _check(
-    protocol: Protocol,
-    goals: Sequence[Goal],
-    folder: str | Path,
-    *,
-    executor: str,
-    device: str,
-    address: str | None,
+    protocol: Protocol, goals: Sequence[Goal], folder: str | Path, *, executor: str, device: str, address: str | None
 ) -> None:
     from sfra.release.base import usable_device
 

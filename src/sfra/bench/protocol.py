@@ -39,7 +39,6 @@ CONTROLS: tuple[Control, ...] = get_args(Control)
 """Models that the audit itself is checked with: the original with its forget output switched off."""
 
 Kind = Literal["train", "unlearn", "mask", "features", "audit", "pra", "linear-probe", "diagnostics", "geometry"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
 """The kinds of cells, which limits and resources are given for."""
 
 T = TypeVar("T")
@@ -50,22 +49,31 @@ Forget = tuple[int, ...]
 ForgetSets = tuple[Annotated[tuple[Whole, ...], Meta(min_length=1)], ...]
 
 
-class Ablation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Chosen(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Some models of a protocol."""
+
+    methods: tuple[Name, ...] | None = None
+    """Only these methods and controls; by default all of the protocol."""
+    forget: ForgetSets | None = None
+    """Only these forget sets; by default all of the protocol."""
+
+    def __post_init__(self) -> None:
+        _sort(self)
+
+    def covers(self, method: str, forget: Forget) -> bool:
+        """Say whether a model is one of them."""
+        return (self.methods is None or method in self.methods) and (self.forget is None or forget in self.forget)
+
+
+class Ablation(_Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Further audits of models that the protocol makes anyway, with one or more settings varied."""
 
     name: Name
     """Heading under which tables find the audits."""
     vary: dict[str, Annotated[Sequence[Any], Meta(min_length=1)]]
     """Settings of the audit and their values; every combination is run. ``missing_row`` may be one of them."""
-    methods: tuple[Name, ...] | None = None
-    """Only these; by default all of the protocol."""
-    forget: ForgetSets | None = None
-    """Only these forget sets; by default all of the protocol."""
     audit: dict[str, Any] = msgspec.field(default_factory=dict)
     """Settings that differ from the protocol's in all of these audits."""
-
-    def __post_init__(self) -> None:
-        _sort(self)
 
     def variants(self) -> list[dict[str, Any]]:
         """List the combinations of the varied settings.
@@ -75,30 +83,15 @@ class Ablation(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """
         return [dict(zip(self.vary, values, strict=True)) for values in itertools.product(*self.vary.values())]
 
-    def covers(self, method: str, forget: Forget) -> bool:
-        """Say whether a model is audited again."""
-        return _among(method, self.methods) and _among(forget, self.forget)
 
-
-class Diagnosed(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Diagnosed(_Chosen, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Models whose audits are explained: alignment, margin, confidence and support, and maps of some of them.
 
     Published methods that the protocol does not have are passed over, so that it can extend another with more of them.
     """
 
-    methods: tuple[Name, ...] | None = None
-    """Only these methods and controls; by default all of the protocol."""
-    forget: ForgetSets | None = None
-    """Only these forget sets; by default all of the protocol."""
     geometry: tuple[Name, ...] = ()
     """Methods and controls that also get a map of samples and probes, for the first of the forget sets."""
-
-    def __post_init__(self) -> None:
-        _sort(self)
-
-    def covers(self, method: str, forget: Forget) -> bool:
-        """Say whether a model is diagnosed."""
-        return _among(method, self.methods) and _among(forget, self.forget)
 
     def maps(self, method: str, forget: Forget, of: Sequence[Forget]) -> bool:
         """Say whether a model gets a map, in a protocol of these forget sets.
@@ -266,11 +259,7 @@ def _read(source: str) -> dict[str, Any]:
         raise InputError(f"the protocol {source} cannot be read", expected="a TOML file", got=problem) from None
 
 
-def _sort(one: Protocol | Ablation | Diagnosed) -> None:
+def _sort(one: Protocol | _Chosen) -> None:
     """Bring the classes of each forget set into order: [6, 1] is [1, 6], and the same cells."""
     if one.forget is not None:
         msgspec.structs.force_setattr(one, "forget", tuple(tuple(sorted(each)) for each in one.forget))
-
-
-def _among(value: object, chosen: Sequence[object] | None) -> bool:
-    return chosen is None or value in chosen

@@ -51,6 +51,15 @@ class ModelRow(Row):
 
 
 @dataclass(frozen=True, kw_only=True)
+class ForgetRow(ModelRow):
+    """Something measured of a model that forgot some classes."""
+
+    forget: str
+    """Forget classes as text, such as ``1+6``."""
+    forget_classes: list[int]
+
+
+@dataclass(frozen=True, kw_only=True)
 class OriginalRow(ModelRow):
     """Accuracy of an original on the test split."""
 
@@ -110,11 +119,9 @@ class AuditRow(ModelRow):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PraRow(ModelRow):
+class PraRow(ForgetRow):
     """One model after PRA, for one variant and draw of support samples."""
 
-    forget: str
-    forget_classes: list[int]
     variant: str
     support: Count
     """Number of the draw."""
@@ -129,11 +136,9 @@ class PraRow(ModelRow):
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProbeRow(ModelRow):
+class ProbeRow(ForgetRow):
     """The linear probe of one model."""
 
-    forget: str
-    forget_classes: list[int]
     forget_accuracy: Number
     per_class: dict[str, Number | None]
     retain_accuracy: Number | None
@@ -141,11 +146,9 @@ class ProbeRow(ModelRow):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiagnosisRow(ModelRow):
+class DiagnosisRow(ForgetRow):
     """One diagnosed model, scale and forget class."""
 
-    forget: str
-    forget_classes: list[int]
     cell: str
     proposal: str
     score: str
@@ -192,11 +195,9 @@ class DiagnosisRow(ModelRow):
 
 
 @dataclass(frozen=True, kw_only=True)
-class MapRow(ModelRow):
+class MapRow(ForgetRow):
     """One model with a map of samples and probes; the points are in a file of the cell."""
 
-    forget: str
-    forget_classes: list[int]
     cell: str
     scale: str
     variant: str
@@ -258,7 +259,10 @@ def collect(goals: Sequence[Goal], store: Store) -> Rows:
                     rows += [msgspec.convert({**row, **_identity(goal)}, kind) for row in found]
         return rows
 
-    originals = read("accuracy", OriginalRow, lambda _, found: [{**found, "accuracy": _overall(found)}])
+    def overall(_: Goal, found: Found) -> list[Found]:
+        return [{**found, "accuracy": accuracy(found["hits"], found["samples"], range(len(found["hits"])))}]
+
+    originals = read("accuracy", OriginalRow, overall)
     by_model = {(row.dataset, row.backbone, row.seed): row for row in originals}
     pra = read("pra", PraRow, lambda _, found: [{"delta_rs": None, **row} for row in found["rows"]])
     return Rows(
@@ -298,17 +302,16 @@ def _identity(goal: Goal) -> dict[str, Any]:
     return {**goal.identity, **classes, "cell": goal.cell.key}
 
 
-def _overall(found: Found) -> float | None:
-    return accuracy(found["hits"], found["samples"], range(len(found["hits"])))
-
-
 def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int], OriginalRow]) -> Iterator[Found]:
     """Read an audit; a model without a reference is the reference itself, and its ΔRS is 0."""
     report, identity = read_result(store.folder(goal.cell) / "audit.json"), _identity(goal)
     original = originals.get((identity["dataset"], identity["backbone"], identity["seed"]))
+    hits, samples = (original.hits, original.samples) if original is not None else ([], [])
+    forget = [label for label in identity["forget_classes"] if original is not None]
     shared = {
         **{name: report.settings[name] for name in OF_AUDIT},
-        **_original_accuracies(original, set(identity["forget_classes"])),
+        "retain_original": accuracy(hits, samples, set(range(len(hits))) - set(forget)),
+        "forget_original": accuracy(hits, samples, forget),
         "seconds": report.seconds,
         "findings": [finding.code for finding in report.findings],
     }
@@ -322,16 +325,6 @@ def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int
             "draws": _mean([one.draws for one in probes]),
             "support": msgspec.structs.asdict(probes[0].support) if probes else None,
         }
-
-
-def _original_accuracies(row: OriginalRow | None, forget: set[int]) -> dict[str, float | None]:
-    if row is None:
-        return {"retain_original": None, "forget_original": None}
-    retain = [label for label in range(len(row.hits)) if label not in forget]
-    return {
-        "retain_original": accuracy(row.hits, row.samples, retain),
-        "forget_original": accuracy(row.hits, row.samples, forget),
-    }
 
 
 def _with_delta(rows: Sequence[PraRow]) -> list[PraRow]:

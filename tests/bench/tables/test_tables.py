@@ -74,7 +74,6 @@ def test_the_summary_is_of_single_classes_main_audits_and_the_scale_and_rule_ask
     assert column(table, "rs_max") == [None, None, "0.40", "0.50"]
     assert f"Scale native; rule worst-case ({RULES['worst-case'].sentence})." in table.notes
     assert column(summary_table(rows, scale="native", rule="source-free"), "rs_max")[-1] == "0.90"
-    assert column(summary_table(rows, **READING, pra="l2"), "rs_max") == [None, None, "0.80", "0.50"]
 
 
 def test_model_seeds_and_draws_of_support_are_averaged_before_classes_are_compared() -> None:

@@ -22,7 +22,6 @@ from sfra.bench.engine.task import Context, find_task
 from sfra.core.errors import InputError, NotFiniteError, SfraError
 
 TAIL = 4000
-_RECORDED = ("torch", "numpy", "scipy", "transformers", "sklearn")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,7 +123,8 @@ def _call(order: Order, inputs: dict[str, Path], draft: Path, context: Context) 
 
 
 def _facts(result: dict[str, Any], *, device: str, seconds: float) -> dict[str, Any]:
-    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in _RECORDED}
+    recorded = ("torch", "numpy", "scipy", "transformers", "sklearn")
+    loaded = {name: getattr(sys.modules.get(name), "__version__", None) for name in recorded}
     versions = {name: str(version) for name, version in loaded.items() if version is not None}
     return {
         "result": result,
@@ -142,12 +142,9 @@ class _NotJsonError(SfraError):
 
 
 def _failure(order: Order, problem: BaseException, output: str) -> Failure:
-    reason = "raised"
-    if isinstance(problem, NotFiniteError):
-        reason = "not-finite"
-    elif isinstance(problem, _NotJsonError):
-        reason = "not-json"
-    elif isinstance(problem, MemoryError) or type(problem).__name__ == "OutOfMemoryError":
+    reasons = {NotFiniteError: "not-finite", _NotJsonError: "not-json", MemoryError: "out-of-memory"}
+    reason = next((reason for kind, reason in reasons.items() if isinstance(problem, kind)), "raised")
+    if type(problem).__name__ == "OutOfMemoryError":  # of torch
         reason = "out-of-memory"
     message = str(problem) if isinstance(problem, SfraError) else f"{type(problem).__name__}: {problem}"
     text = "".join(traceback.format_exception(problem))[-4 * TAIL :]

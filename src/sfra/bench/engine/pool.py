@@ -36,7 +36,6 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 STILLBORN = 3
 """Processes in a row that may die before they begin."""
 
-
 MOURNING = 0.5
 """Seconds after which a process that is gone without a word counts as dead."""
 
@@ -116,12 +115,7 @@ class LocalPool(Pool):
     """A seat for each worker: a pool of one process, so that a death concerns no other."""
 
     def __init__(
-        self,
-        store: Store,
-        *,
-        modules: Sequence[str],
-        workers: int | None = None,
-        devices: Sequence[str] = ("cpu",),
+        self, store: Store, *, modules: Sequence[str], workers: int | None = None, devices: Sequence[str] = ("cpu",)
     ) -> None:
         count = cores() if workers is None else workers
         if count < 1 or not devices:

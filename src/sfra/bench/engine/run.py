@@ -12,7 +12,7 @@ from sfra.bench.engine.cell import Cell, Order, order, reachable
 from sfra.bench.engine.compute import Outcome, make_failure, tail
 from sfra.bench.engine.disk import StoreError, disk_errors
 from sfra.bench.engine.journal import read_journals, seconds_per_kind
-from sfra.bench.engine.pool import Pool, PoolError
+from sfra.bench.engine.pool import LocalPool, Pool, PoolError
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, Summary, estimate, seen_share, summarise
 from sfra.bench.engine.task import modules_of
@@ -101,8 +101,6 @@ def retry(goals: Sequence[Cell], store: Store) -> list[Failure]:
 
 def _find_pool(name: str) -> Callable[..., Pool]:
     if name == "local":
-        from sfra.bench.engine.pool import LocalPool
-
         return LocalPool
     if name == "ray":
         from sfra.bench.engine.ray_pool import RayPool

@@ -336,15 +336,12 @@ def _check_layout(root: Path) -> None:
     mark: dict[str, Any] | None = _parse(root / "store.json", dict)
     if mark is None:
         raise _foreign(root, "no store.json" if root.is_dir() else "no such folder")
-    layout = mark.get("layout")
-    if mark.get("sfra") == "benchmark store" and isinstance(layout, int) and layout > LAYOUT:
+    layout, ours = mark.get("layout"), mark.get("sfra") == "benchmark store"
+    if ours and isinstance(layout, int) and layout > LAYOUT:
         raise StoreError(
-            f"{root} was written by a newer sfra",
-            expected=f"layout {LAYOUT}",
-            got=layout,
-            do="update sfra, or name another folder",
+            f"{root} was written by a newer sfra", expected=f"layout {LAYOUT}", got=layout, do="update sfra"
         )
-    if mark.get("sfra") != "benchmark store" or layout != LAYOUT:
+    if not ours or layout != LAYOUT:
         raise _foreign(root, f"store.json of layout {layout}")
 
 

@@ -54,18 +54,10 @@ class Summary:
         return len(self.done) == self.goals
 
     def __str__(self) -> str:
-        parts = {
-            "failed": self.failed,
-            "blocked": self.blocked,
-            "running": self.running,
-            "cell to compute" if len(self.left) == 1 else "cells to compute": self.left,
-        }
-        return ", ".join(
-            [
-                f"{len(self.done)} of {self.goals} goals done",
-                *(f"{len(each)} {name}" for name, each in parts.items() if each),
-            ]
-        )
+        left = "cell to compute" if len(self.left) == 1 else "cells to compute"
+        parts = {"failed": self.failed, "blocked": self.blocked, "running": self.running, left: self.left}
+        found = [f"{len(each)} {name}" for name, each in parts.items() if each]
+        return ", ".join([f"{len(self.done)} of {self.goals} goals done", *found])
 
 
 @dataclass(frozen=True, kw_only=True)

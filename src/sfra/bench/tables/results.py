@@ -8,21 +8,20 @@ from typing import Any
 from sfra.bench.rows import AuditRow, Rows
 from sfra.bench.tables import columns as c
 from sfra.bench.tables.names import forget_of, method_rank, place
-from sfra.bench.tables.stages import Stage, deviation, group, main_audits, mean, present, stages_of
+from sfra.bench.tables.stages import PRA, Stage, deviation, group, main_audits, mean, present, stages_of
 from sfra.bench.tables.table import Column, Table, make_table
 from sfra.unlearn.quality import aus
 
 Line = dict[str, Any]
 
 
-def summary_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> Table:
+def summary_table(rows: Rows, *, scale: str, rule: str) -> Table:
     """Aggregate over single forget classes: per method unlearned, after PRA and after SFRA.
 
     Retain accuracy mean ± sample standard deviation (n - 1), forget accuracy (min, mean, max), highest RS, highest ΔRS.
     """
-    found = stages_of(rows.audits, rows.pra, scale=scale, rule=rule, pra_variant=pra)
+    found = stages_of(rows.audits, rows.pra, scale=scale, rule=rule)
     groups = group([s for s in found if len(s.forget) == 1], "dataset", "backbone", "method", "variant")
-    ordered = sorted(groups.values(), key=lambda same: (*same[0].rank[:3], same[0].rank[-1]))
     lines = [
         {
             **same[0],
@@ -31,7 +30,7 @@ def summary_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> 
             "delta_rs_max": max(present(s.delta_rs for s in same), default=None),
             "classes": len(same),
         }
-        for same in ordered
+        for same in sorted(groups.values(), key=lambda same: (*same[0].rank[:3], same[0].rank[-1]))
     ]
     best = c.figure("rs_max", "max RS"), c.figure("delta_rs_max", "max ΔRS")
     return make_table(
@@ -42,28 +41,28 @@ def summary_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> 
         notes=(
             c.reading(scale, rule),
             "Maxima of RS and ΔRS are taken over the forget classes independently of each other.",
-            *_averaging(rows, pra),
+            *_averaging(rows),
         ),
         empty=c.nothing("audit of a single forget class", rows.audits, scale, rule),
     )
 
 
-def per_class_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> Table:
+def per_class_table(rows: Rows, *, scale: str, rule: str) -> Table:
     """List every single forget class: unlearned, after PRA, after SFRA, and the linear probe."""
-    found = stages_of(rows.audits, rows.pra, rows.probes, scale=scale, rule=rule, pra_variant=pra)
+    found = stages_of(rows.audits, rows.pra, rows.probes, scale=scale, rule=rule)
     return make_table(
         "per-class",
         "Every forget class",
         (*c.PLACE, c.METHOD, c.FORGET, c.STAGE, *c.AFTER, c.DELTA),
         [_line(s) for s in found if len(s.forget) == 1],
-        notes=(c.reading(scale, rule), *_averaging(rows, pra)),
+        notes=(c.reading(scale, rule), *_averaging(rows)),
         empty=c.nothing("audit of a single forget class", rows.audits, scale, rule),
     )
 
 
-def multi_class_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine") -> Table:
+def multi_class_table(rows: Rows, *, scale: str, rule: str) -> Table:
     """List every set of two or more forget classes."""
-    found = stages_of(rows.audits, rows.pra, rows.probes, scale=scale, rule=rule, pra_variant=pra)
+    found = stages_of(rows.audits, rows.pra, rows.probes, scale=scale, rule=rule)
     found.sort(key=lambda s: (*place(s.dataset, s.backbone), len(s.forget), s.forget, s.rank))
     number = Column(names=("num_forget",), heading="Classes", fold=True, title="")
     classes = Column(names=("forget_classes",), heading="Forget classes", numeric=False, fold=True, title="classes {}")
@@ -72,7 +71,7 @@ def multi_class_table(rows: Rows, *, scale: str, rule: str, pra: str = "cosine")
         "Several classes forgotten at once",
         (*c.PLACE, number, classes, c.METHOD, c.STAGE, *c.AFTER, c.DELTA),
         [_line(s) for s in found if len(s.forget) > 1],
-        notes=(c.reading(scale, rule), *_averaging(rows, pra)),
+        notes=(c.reading(scale, rule), *_averaging(rows)),
         empty=c.nothing("audit of several forget classes", rows.audits, scale, rule),
     )
 
@@ -154,11 +153,11 @@ def failures_table(rows: Rows, **_: str) -> Table:
     return make_table("failures", "Failures", columns, rows.failures, empty="Nothing failed.")
 
 
-def _averaging(rows: Rows, pra: str) -> tuple[str, ...]:
+def _averaging(rows: Rows) -> tuple[str, ...]:
     """Say what the figures are means of; PRA only where there is any."""
     if not rows.pra:
         return ("Several models of a class are averaged.",)
-    return (f"PRA: {pra}.", "Several models of a class, and several draws of PRA's samples, are averaged.")
+    return (f"PRA: {PRA}.", "Several models of a class, and several draws of PRA's samples, are averaged.")
 
 
 def _accuracies(retain: Sequence[float | None], forgotten: Sequence[float | None]) -> Line:

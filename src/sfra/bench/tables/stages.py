@@ -18,6 +18,9 @@ AnyRow = TypeVar("AnyRow", bound=Row)
 MODEL = ("dataset", "backbone", "method", "forget")
 """What a line is about; several models of it, by their seeds, are averaged."""
 
+PRA = "cosine"
+"""The variant of PRA that tables show."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Stage(TypedRow):
@@ -46,17 +49,11 @@ class Stage(TypedRow):
 
 
 def stages_of(
-    audits: Iterable[Row],
-    pra: Iterable[Row] = (),
-    probes: Iterable[Row] = (),
-    *,
-    scale: str,
-    rule: str,
-    pra_variant: str = "cosine",
+    audits: Iterable[Row], pra: Iterable[Row] = (), probes: Iterable[Row] = (), *, scale: str, rule: str
 ) -> list[Stage]:
     """List every stage that the rows tell of, in the order of the tables."""
     main = main_audits(audits, scale=scale, rule=rule)
-    prototypes = [row for row in pra if row["variant"] == pra_variant]
+    prototypes = [row for row in pra if row["variant"] == PRA]
     known = [row for row in main if row.get("retain_original") is not None]
     audited = group(main, *MODEL)
     others = [row for key, same in group(prototypes, *MODEL).items() if key not in audited for row in same]

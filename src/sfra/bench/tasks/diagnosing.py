@@ -43,7 +43,8 @@ def diagnostics(settings: Settings, inputs: Inputs, out: Path, context: Context)
     found = []
     for done, setting in enumerate(release.settings):
         context.progress(done, len(release.settings), f"diagnosing at {setting.scale} scale")
-        placed, probes = zip(*(release.draw(setting, release.config.seed + i) for i in release.seeds), strict=True)
+        seeds = [release.config.seed + i for i in range(release.config.seeds)]
+        placed, probes = zip(*(release.draw(setting, seed) for seed in seeds), strict=True)
         found.append(
             diagnose_parts(
                 head=placed[0].head,
@@ -98,11 +99,6 @@ class _Release:
         scales = dict.fromkeys([self.config.scales.verdict, Canonical(), Native()])
         return [Setting(scale=scale, variant=variant) for scale in scales]
 
-    @property
-    def seeds(self) -> range:
-        """Seeds of the audit, counted from the first."""
-        return range(self.config.seeds)
-
     def draw(self, setting: Setting, seed: int) -> tuple[Placed, Probes]:
         """Draw the probes that the audit drew with this seed."""
         from sfra.attack.probes import sample_probes
@@ -139,6 +135,8 @@ def summarise(found: Diagnostics) -> Iterator[dict[str, Any]]:
     assert found.margin is not None
     assert found.confidence is not None
     sure = found.confidence.to_dict()
+    confidence = ("correct_confidence", "matched_confidence", "assigned_confidence", "gap", "matched_gap")
+    confidence += ("assigned", "forget_samples")
     for aligned, margin in zip(found.alignment, found.margin, strict=True):
         first, many = aligned.per_seed[0].to_dict(), margin.to_dict()
         exact, residual, alpha = (
@@ -161,20 +159,8 @@ def summarise(found: Diagnostics) -> Iterator[dict[str, Any]]:
             "competitors": len(exact),
             **{name: many[name] for name in ("sufficient", "rising")},
             **many["agreement"],
-            **{name: sure[name] for name in OF_CONFIDENCE},
+            **{name: sure[name] for name in confidence},
         }
-
-
-OF_CONFIDENCE = (
-    "correct_confidence",
-    "matched_confidence",
-    "assigned_confidence",
-    "gap",
-    "matched_gap",
-    "assigned",
-    "forget_samples",
-)
-"""What a row tells of the confidence before relearning."""
 
 
 def _pooled_std(competitors: list[dict[str, Any]]) -> float:

@@ -11,11 +11,9 @@ from sfra.bench.engine.task import Context, task
 from sfra.core.errors import InputError
 
 if TYPE_CHECKING:
-    from sfra.core.head import Head
     from sfra.data import ImageSet, Split
     from sfra.models.backbones.checkpoint import Checkpoint
     from sfra.models.recipes import Recipe
-    from sfra.unlearn.make import Made
 
 MODEL, FEATURES, HEAD = "model", "features.safetensors", "head.safetensors"
 """Names inside the folders of cells."""
@@ -47,7 +45,8 @@ def train(settings: Settings, inputs: Inputs, out: Path, context: Context) -> di
         resume=context.scratch / "training.pt",
         progress=tell_stage(context),
     )
-    return _keep(made, out, {split: _images(settings["data"], split).fingerprint for split in SPLITS})
+    _save(made.checkpoint, out, {split: _images(settings["data"], split).fingerprint for split in SPLITS})
+    return dict(made.facts)
 
 
 @task("unlearn", version=1)
@@ -69,7 +68,8 @@ def unlearn(settings: Settings, inputs: Inputs, out: Path, context: Context) -> 
         device=context.device,
         progress=tell_stage(context),
     )
-    return _keep(made, out, original.notes[DATA])
+    _save(made.checkpoint, out, original.notes[DATA])
+    return dict(made.facts)
 
 
 @task("mask", version=1)
@@ -109,9 +109,14 @@ def features(settings: Settings, inputs: Inputs, out: Path, context: Context) ->
     kept = found.features.to(getattr(torch, settings["type"]))
     save_file({"features": kept.contiguous(), "labels": found.labels}, out / FEATURES)
     release.head.save(out / HEAD)
-    counts = _hits(release.head, kept.float(), found.labels)
-    made = {name: model.notes[name] for name in FACTS if name in model.notes}
-    return {"class_names": _names(images), "model": made, **counts}
+    right = torch.cat([release.head(part).argmax(1) for part in kept.float().split(4096)]) == found.labels
+    classes = release.head.classes
+    return {
+        "class_names": list(images.class_names) if images.class_names else None,
+        "model": {name: model.notes[name] for name in FACTS if name in model.notes},
+        "samples": torch.bincount(found.labels, minlength=classes).tolist(),
+        "hits": torch.bincount(found.labels[right], minlength=classes).tolist(),
+    }
 
 
 def tell_stage(context: Context) -> Callable[[str, int, int], None]:
@@ -134,11 +139,6 @@ def _recipe(settings: Mapping[str, Any]) -> Recipe:
         methods={},
         sources={},
     )
-
-
-def _keep(made: Made, out: Path, fingerprints: object) -> dict[str, Any]:
-    _save(made.checkpoint, out, fingerprints)
-    return dict(made.facts)
 
 
 def _save(checkpoint: Checkpoint, out: Path, fingerprints: object) -> None:
@@ -171,19 +171,3 @@ def _check_data(model: Checkpoint, images: ImageSet, split: str) -> None:
             got=images.fingerprint,
             do="bring back the data set, or start a new store",
         )
-
-
-def _hits(head: Head, found: Any, labels: Any) -> dict[str, Any]:
-    """Count samples and correct answers of each class."""
-    import torch
-
-    right = torch.cat([head(part).argmax(1) for part in found.split(4096)]) == labels
-    classes = head.classes
-    return {
-        "samples": torch.bincount(labels, minlength=classes).tolist(),
-        "hits": torch.bincount(labels[right], minlength=classes).tolist(),
-    }
-
-
-def _names(images: ImageSet) -> list[str] | None:
-    return list(images.class_names) if images.class_names else None
