@@ -152,7 +152,7 @@ def test_workers_share_the_cores_and_devices_and_print_nothing(
 def test_there_must_be_a_worker_and_a_device(tmp_path: Path) -> None:
     for given in ({"workers": 0}, {"devices": ()}):
         with pytest.raises(InputError, match="a worker and a device"):
-            LocalPool(Store(tmp_path), modules=(), **given)  # type: ignore[arg-type]
+            LocalPool(Store(tmp_path), modules=(), **given)
 
 
 def test_a_script_that_is_not_guarded_is_not_run_again_by_its_workers(tmp_path: Path) -> None:

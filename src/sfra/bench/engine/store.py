@@ -338,9 +338,7 @@ def _check_layout(root: Path) -> None:
         raise _foreign(root, "no store.json" if root.is_dir() else "no such folder")
     layout, ours = mark.get("layout"), mark.get("sfra") == "benchmark store"
     if ours and isinstance(layout, int) and layout > LAYOUT:
-        raise StoreError(
-            f"{root} was written by a newer sfra", expected=f"layout {LAYOUT}", got=layout, do="update sfra"
-        )
+        raise StoreError(f"{root} was written by a newer sfra", expected=LAYOUT, got=layout, do="update sfra")
     if not ours or layout != LAYOUT:
         raise _foreign(root, f"store.json of layout {layout}")
 

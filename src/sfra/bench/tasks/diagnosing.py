@@ -135,8 +135,8 @@ def summarise(found: Diagnostics) -> Iterator[dict[str, Any]]:
     assert found.margin is not None
     assert found.confidence is not None
     sure = found.confidence.to_dict()
-    confidence = ("correct_confidence", "matched_confidence", "assigned_confidence", "gap", "matched_gap")
-    confidence += ("assigned", "forget_samples")
+    confidence = ["correct_confidence", "matched_confidence", "assigned_confidence", "gap", "matched_gap"]
+    confidence += ["assigned", "forget_samples"]
     for aligned, margin in zip(found.alignment, found.margin, strict=True):
         first, many = aligned.per_seed[0].to_dict(), margin.to_dict()
         exact, residual, alpha = (

@@ -109,7 +109,8 @@ def features(settings: Settings, inputs: Inputs, out: Path, context: Context) ->
     kept = found.features.to(getattr(torch, settings["type"]))
     save_file({"features": kept.contiguous(), "labels": found.labels}, out / FEATURES)
     release.head.save(out / HEAD)
-    right = torch.cat([release.head(part).argmax(1) for part in kept.float().split(4096)]) == found.labels
+    parts = kept.float().split(4096)  # type: ignore[no-untyped-call]
+    right = torch.cat([release.head(part).argmax(1) for part in parts]) == found.labels
     classes = release.head.classes
     return {
         "class_names": list(images.class_names) if images.class_names else None,
