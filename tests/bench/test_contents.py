@@ -165,11 +165,11 @@ WRONG_FILES: dict[str, tuple[str, Callable[[Any], Any], str]] = {
     "another schema": ("audit", at("schema", put="x"), "is not the result of an audit"),
     "a score without RS": ("audit", at("results", 0, "rs", put=None), "at `$.results[0].rs`"),
     "no margin": ("diagnostics", at(0, "margin", drop=True), "KeyError: 'margin'"),
-    "a pair in words": ("diagnostics", at(0, "margin", 0, "points", put=[[0, "x", 1]]), "a number as exact"),
+    "a pair in words": ("diagnostics", at(0, "margin", 0, "points", put=[[0, "x", 1]]), "at `$[0][1]`"),
     "an empty histogram": ("diagnostics", at(0, "margin", 0, "competitors", put=[]), "no value of α"),
-    "a point without a place": ("geometry", at("points", 0, "x", drop=True), "a number as x\n  got:      nothing"),
-    "a point of no kind": ("geometry", at("points", 0, "kind", put="x"), "real or probe as kind"),
-    "no points": ("geometry", at("points", put=None), "TypeError"),
+    "a point without a place": ("geometry", at("points", 0, "x", drop=True), "missing required field `x`"),
+    "a point of no kind": ("geometry", at("points", 0, "kind", put="x"), "at `$[0].kind`"),
+    "no points": ("geometry", at("points", put=None), "Expected `array`"),
 }
 
 

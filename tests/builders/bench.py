@@ -16,7 +16,8 @@ from sfra.bench.engine.cell import Cell, order
 from sfra.bench.engine.compute import compute
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
-from sfra.bench.engine.task import Context, NotFiniteError, task
+from sfra.bench.engine.task import Context, task
+from sfra.core.errors import NotFiniteError
 
 Settings = dict[str, Any]
 

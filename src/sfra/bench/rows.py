@@ -9,13 +9,11 @@ from typing import Annotated, Any, TypeVar
 import msgspec
 
 from sfra.auditing.result import read_result
-from sfra.bench.contents import origin_of
+from sfra.bench.contents import Count, Number, origin_of
 from sfra.bench.engine.cell import reachable
 from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal
 
-Number = Annotated[float, msgspec.Meta(ge=-1e300, le=1e300)]
-Count = Annotated[int, msgspec.Meta(ge=0)]
 Positive = Annotated[int, msgspec.Meta(ge=1)]
 
 

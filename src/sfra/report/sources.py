@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 
 from sfra.auditing.result import SCHEMA, AuditResult, read_result
-from sfra.bench.contents import BAR, PAIR, POINT, origin_of
+from sfra.bench.contents import Bar, Change, Point, origin_of
 from sfra.bench.engine.store import Store
 from sfra.bench.grid import open_store
 from sfra.bench.protocol import Protocol
@@ -188,10 +188,8 @@ def read_diagnoses(rows: Rows, store: Store, *, scale: str = "canonical") -> lis
             parts = [one["margin"] for one in _read(store, key, DIAGNOSTICS) if one["scale"] == scale]
             for margin in (one for part in parts for one in part):
                 bars = alpha_bars([{"margin": margin}])
-                for bar in bars:
-                    origin.check(bar, BAR)
-                for _, exact, near in margin["points"]:
-                    origin.check({"exact": exact, "approximate": near}, PAIR)
+                msgspec.convert(bars, list[Bar])
+                msgspec.convert(margin["points"], list[Change])
                 if not any(bar["count"] for bar in bars):
                     raise origin.refused("no value of α")
                 found.append(_identity(row, names) | {"scale": scale, "margin": margin})
@@ -206,8 +204,8 @@ def read_maps(rows: Rows, store: Store) -> list[dict[str, Any]]:
         known, origin = names.get(row["dataset"]) or (), origin_of(store, row["cell"])
         with origin.reading():
             points = _read(store, row["cell"], GEOMETRY)["points"]
+            msgspec.convert(points, list[Point])
             for point in points:
-                origin.check(point, POINT)
                 point["name"] = known[point["label"]] if point["label"] < len(known) else str(point["label"])
         found.append(_identity(row, names) | {"scale": row["scale"], "points": points})
     return found

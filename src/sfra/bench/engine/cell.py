@@ -80,16 +80,9 @@ class Order:
 
 def order(cell: Cell, time_limit: float | None = None) -> Order:
     """Write the order for one attempt at a cell."""
-    return Order(
-        key=cell.key,
-        kind=cell.kind,
-        version=cell.version,
-        label=cell.label,
-        settings=cell.settings,
-        needs={role: (need.kind, need.key) for role, need in cell.needs.items()},
-        tag=uuid.uuid4().hex,
-        time_limit=time_limit,
-    )
+    known = {name: getattr(cell, name) for name in ("key", "kind", "version", "label", "settings")}
+    needs = {role: (need.kind, need.key) for role, need in cell.needs.items()}
+    return Order(**known, needs=needs, tag=uuid.uuid4().hex, time_limit=time_limit)
 
 
 def key_of(*, kind: str, version: int, settings: dict[str, Any], needs: dict[str, str]) -> str:

@@ -104,7 +104,11 @@ class _Seat:
 
     def mourn(self) -> None:
         """End the order of a process that left with status 0, which pebble does not notice."""
-        if self.pid and self.future is not None and not is_alive(self.pid):
+        if not self.pid or self.future is None:
+            return
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
             self.gone = self.gone or time.monotonic()
             if time.monotonic() - self.gone > MOURNING:
                 with suppress(InvalidStateError):
@@ -291,15 +295,6 @@ def _how(problem: Exception) -> str:
     if code is None:
         return "before it began"
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-
-
-def is_alive(pid: int) -> bool:
-    """Tell whether a process is there."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    return True
 
 
 def cores() -> int:

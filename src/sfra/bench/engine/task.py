@@ -10,9 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sfra.core.errors import InputError, NotFiniteError
-
-__all__ = ["Context", "NotFiniteError", "Task", "find_task", "load_tasks", "modules_of", "task"]
+from sfra.core.errors import InputError
 
 KIND = re.compile(r"[a-z][a-z0-9-]{0,39}")
 _TASKS: dict[str, Task] = {}
