@@ -305,7 +305,7 @@ def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int
     report, identity = read_result(store.folder(goal.cell) / "audit.json"), _identity(goal)
     original = originals.get((identity["dataset"], identity["backbone"], identity["seed"]))
     hits, samples = (original.hits, original.samples) if original is not None else ([], [])
-    forget = [label for label in identity["forget_classes"] if original is not None]
+    forget = identity["forget_classes"] if original is not None else []
     shared = {
         **{name: report.settings[name] for name in OF_AUDIT},
         "retain_original": accuracy(hits, samples, set(range(len(hits))) - set(forget)),

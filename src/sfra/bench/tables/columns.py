@@ -66,9 +66,7 @@ FORGET_RANGE = Column(
 )
 RS = Column(names=("rs", "rs_std"), heading="RS", style="spread", write=score)
 DELTA = Column(names=("delta_rs",), heading="ΔRS", write=score)
-CLASSES = Column(names=("classes",), heading="Classes", write=count)
-N = Column(names=("n",), heading="N", write=count)
-M = Column(names=("m",), heading="M", write=count)
+CLASSES, N, M = (Column(names=(name.lower(),), heading=name, write=count) for name in ("Classes", "N", "M"))
 PLACE = (DATASET, BACKBONE)
 AFTER = (RETAIN, FORGOTTEN, RS)
 

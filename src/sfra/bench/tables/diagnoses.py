@@ -121,10 +121,7 @@ def _table(
         label,
         title,
         (*c.PLACE, c.METHOD, c.FORGET, *columns),
-        [
-            {**groups[key][0], "forget_class": _class_name(*key[3:]), **line(groups[key])}
-            for key in sorted(groups, key=_rank)
-        ],
+        [{**groups[k][0], "forget_class": _class_name(*k[3:]), **line(groups[k])} for k in sorted(groups, key=_rank)],
         notes=notes,
         empty=f"Nothing to show: no diagnostics at scale {scale}; there are: {there}.",
     )
