@@ -142,14 +142,9 @@ def forms() -> str:
 def check_fit(
     found: Mapping[str, Tensor], own: Mapping[str, Tensor], what: str, *, kinds: bool = True, do: str | None = None
 ) -> None:
-    """Refuse weights that are not exactly those of an architecture.
+    """Refuse weights, or outlines of them, that are not exactly those of an architecture.
 
-    Args:
-        found: The weights, or their outlines.
-        own: The state dict of the architecture, or its skeleton.
-        what: What to say.
-        kinds: Whether whole numbers must not stand for floating-point numbers, nor the other way round.
-        do: What to do about it.
+    With ``kinds``, whole numbers must not stand for floating-point numbers, nor the other way round.
     """
     shared = [name for name in own if name in found]
     wrong = {

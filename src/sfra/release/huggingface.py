@@ -89,12 +89,9 @@ def _fetch(name: str, patterns: list[str]) -> Path:
 
 
 def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str] = ()) -> Any:
-    """Let transformers build the model from a folder that holds the checked files and nothing else.
+    """Let transformers build the model from a folder that holds the files of ``check_weights`` and nothing else.
 
-    Args:
-        directory: Where the files are, for messages.
-        files: Those that :func:`~sfra.release.directory.check_weights` returned.
-        spare: Parameters that may be missing, and are then random.
+    Parameters in ``spare`` may be missing, and are then random.
     """
     auto = require("transformers", extra="huggingface").AutoModelForImageClassification
     with quiet(), tempfile.TemporaryDirectory(prefix="sfra-") as folder:

@@ -89,15 +89,9 @@ def load_module(
     names: tuple[str, ...] | None = None,
     preprocess: Preprocess | None = None,
 ) -> Release:
-    """Split a model into encoder and head.
+    """Split a model into encoder and head; neither its weights nor its training flags change.
 
-    Args:
-        model: Any module with one batch as input; neither its weights nor its training flags change.
-        options: An example to watch it with; where the encoder is to run (a copy is made if the model is elsewhere).
-        shapes: Shapes of one input to try before the usual ones.
-        source: What to call it in the report.
-        names: Class names.
-        preprocess: How it wants its images.
+    ``shapes`` of one input are tried before the usual ones. If the encoder is to run elsewhere, a copy is made.
     """
     plain = unwrap(model)
     check_watchable(plain)

@@ -33,13 +33,7 @@ class Splits:
     def measure(
         self, model: nn.Module, forget: Sequence[int], *, original: nn.Module | None = None
     ) -> dict[str, float] | None:
-        """Measure accuracies on the validation split: overall, or on retain and forget classes with the AUS.
-
-        Args:
-            model: On the device of the images.
-            forget: Forget classes, or none.
-            original: What the AUS compares with; by default nothing, and there is no AUS.
-        """
+        """Measure accuracies on validation: overall, or retain, forget and, where ``original`` is given, the AUS."""
         if self.validation is None:
             return None
         if not forget:
@@ -78,15 +72,7 @@ def open_splits(
     without: Sequence[int] = (),
     device: str = "cpu",
 ) -> Splits:
-    """Load the training and the validation split of a data set onto a device.
-
-    Args:
-        data: A named data set, or a folder with splits.
-        prepare: What the network wants of its images.
-        augment: For the training images.
-        without: Classes to leave out of the training images.
-        device: Where to keep them.
-    """
+    """Load the training split, augmented and ``without`` some classes, and the validation split onto a device."""
     images = _images(data, "train")
     names = images.class_names
     classes = len(names) if names is not None else int(images.labels.max()) + 1

@@ -14,14 +14,9 @@ IMAGENET = (3, 224, 224)
 
 
 def add(name: str, description: str, *, family: str, shape: tuple[int, int, int], **settings: object) -> Backbone:
-    """Register a member of a family of transformers' image classifiers.
+    """Register a member of a family (``model_type``) of transformers' image classifiers.
 
-    Args:
-        name: What the user types.
-        description: One line for ``sfra list backbones``.
-        family: The ``model_type`` of the family, as in ``config.json``.
-        shape: Channels, height and width of its images.
-        **settings: Fields of the configuration that make it this member.
+    ``settings`` are the fields of the configuration that make it this member.
     """
 
     def construct(classes: int) -> nn.Module:
