@@ -209,12 +209,6 @@ def resolve(
     return resolve_forget(forget, made, reference, parts, missing=missing)
 
 
-@pytest.mark.parametrize("data", [WORDS, None, tuple("012345"), WORDS[:3], ("u", "v", "w", "x", "y", "z")])
-def test_a_class_is_found_where_the_names_do_not_contradict(data: tuple[str, ...] | None) -> None:
-    assert resolve("c", release(class_names=WORDS), named(data)) == (FORGET,)
-    assert resolve(FORGET, release(), named(data)) == (FORGET,)
-
-
 def test_a_release_that_lost_a_row_is_compared_with_the_row_in_its_place() -> None:
     lost = {"head": knowing().without_row().head}
     made = release(**lost, class_names=tuple("abdef"))

@@ -110,7 +110,9 @@ def pra(
     (1.0, [0.0, -1.0])
     """
     _check(head, train, forget, variant=variant, k=k, max_drop=max_drop)
-    support = _draw_support(train.labels.cpu(), forget, k=k, seed=seed)
+    order = torch.randperm(len(train), generator=torch.Generator().manual_seed(seed))  # the first k of a class count
+    shuffled = train.labels.cpu()[order]
+    support = {c: tuple(sorted(order[shuffled == c][:k].tolist())) for c in sorted(forget)}
     forgotten, samples = list(support), [train.features[list(rows)].float() for rows in support.values()]
     prototypes = torch.stack([normalize(some.mean(0), dim=0).cpu() for some in samples])
     weights, biases = _blend(head, forgotten, prototypes, variant)
@@ -128,13 +130,6 @@ def pra(
         retain_after=curve[chosen],
         retain_curve=tuple(curve),
     )
-
-
-def _draw_support(labels: Labels, forget: Sequence[int], *, k: int, seed: int) -> dict[int, tuple[int, ...]]:
-    """Draw k positions of each forget class: its first k in one random order of the whole training split."""
-    order = torch.randperm(len(labels), generator=torch.Generator().manual_seed(seed))
-    shuffled = labels[order]
-    return {c: tuple(sorted(order[shuffled == c][:k].tolist())) for c in sorted(forget)}
 
 
 def _blend(

@@ -103,7 +103,10 @@ def sensitivity(
     for done, (a, b) in enumerate(usable):
         if progress is not None:
             progress("auditing other N and M", done, len(usable))
-        points.append(_point(head, data, forget, setting, rule, replace(config, n=a, m=b)))
+        runs = relearn_release(head, forget, [setting], replace(config, n=a, m=b))
+        measured = measure(runs, Measurable(report=data, validation=None, own_validation=False), forget)
+        found = next(one for one in scores(measured) if one.rule == rule)
+        points.append(msgspec.convert({**msgspec.structs.asdict(found), "n": a, "m": b}, Point))
     left_out = tuple(pair for pair in pairs if pair not in usable)
     return Sensitivity(scale=setting.scale.name, variant=variant, rule=rule, points=tuple(points), left_out=left_out)
 
@@ -136,13 +139,3 @@ def sensitivity_from_rows(
             do="pass the rows of one model, one forget set and one kind of probes",
         )
     return Sensitivity(scale=scale, variant=variant, rule=rule, points=tuple(points))
-
-
-def _point(
-    head: Head, data: FeatureSet, forget: Sequence[int], setting: Setting, rule: str, config: AuditConfig
-) -> Point:
-    runs = relearn_release(head, forget, [setting], config)
-    measured = measure(runs, Measurable(report=data, validation=None, own_validation=False), forget)
-    found = next(one for one in scores(measured) if one.rule == rule)
-    settings = config.probe_settings(head.classes, len(forget))
-    return msgspec.convert({**msgspec.structs.asdict(found), "n": settings.n, "m": settings.m}, Point)
