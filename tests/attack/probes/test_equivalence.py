@@ -27,6 +27,7 @@ from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.rowspace import RowSpace
 from sfra.attack.probes.select import Extremes
 from sfra.attack.probes.stream import Stream, TorchStream
+from sfra.core.cpu import one_thread
 from sfra.core.head import Head
 
 RUNS = 120
@@ -56,10 +57,8 @@ class Case:
 @pytest.fixture(autouse=True, scope="module")
 def one_torch_thread() -> Iterator[None]:
     """The matrices here are tiny: a second thread would only wait."""
-    threads = torch.get_num_threads()
-    torch.set_num_threads(1)
-    yield
-    torch.set_num_threads(threads)
+    with one_thread():
+        yield
 
 
 def directions(*shape: int, seed: int) -> Tensor:

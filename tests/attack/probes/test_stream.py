@@ -59,15 +59,8 @@ class Case:
         return found
 
 
-@dataclass(frozen=True, kw_only=True)
-class Filled:
-    """Full pools, and how many candidates it took."""
-
-    pools: Pools
-    candidates: int
-
-
-def fill(case: Case, longest: int = 0) -> Filled:
+def fill(case: Case, longest: int = 0) -> tuple[Pools, int]:
+    """Return full pools, and how many candidates it took."""
     pools = Pools(len(case.bias), [case.forget], n=case.n, top=case.m, bottom=case.m, device=CPU)
     chunks, candidates = case.stream(longest).chunks(pools.limits), 0
     while pools.open:
@@ -75,7 +68,7 @@ def fill(case: Case, longest: int = 0) -> Filled:
         pools.absorb(chunk)
         candidates += chunk.labels.numel()
     chunks.close()  # type: ignore[attr-defined]
-    return Filled(pools=pools, candidates=candidates)
+    return pools, candidates
 
 
 def sort_everything(case: Case, draws: Tensor, *, highest: bool) -> dict[int, tuple[list[int], list[float]]]:
@@ -98,14 +91,14 @@ def positions(items: Tensor, draws: Tensor) -> list[int]:
     return [where[row.tobytes()] for row in items.numpy()]
 
 
-def check(case: Case, filled: Filled, *, exact: bool = False) -> None:
+def check(case: Case, pools: Pools, *, exact: bool = False) -> None:
     """Compare both selections with a sort of the whole stream; near ties of float32 may change places."""
-    draws = case.draws(filled.pools.draws)
+    draws = case.draws(pools.draws)
     logits = case.logits(draws)
     slack = 4e-6 * max(1.0, float(np.abs(logits[np.isfinite(logits)]).max()))
     labels = logits.argmax(1)
-    assert filled.pools.landed.tolist() == np.bincount(labels, minlength=len(case.bias)).tolist()
-    for selected, highest in ((filled.pools.surest, True), (filled.pools.least_sure, False)):
+    assert pools.landed.tolist() == np.bincount(labels, minlength=len(case.bias)).tolist()
+    for selected, highest in ((pools.surest, True), (pools.least_sure, False)):
         expected = sort_everything(case, draws, highest=highest)
         found = positions(selected.items, draws)
         assert selected.labels.tolist() == [k for k in expected for _ in range(case.m)]
@@ -134,15 +127,15 @@ def ordinary(classes: int, **how: object) -> Case:
 @pytest.mark.parametrize("classes", SIZES)
 def test_the_stream_selects_what_a_sort_of_the_first_n_of_each_class_selects(classes: int, score: str) -> None:
     case = ordinary(classes, score=score)
-    check(case, fill(case, longest=1 << 12))
+    check(case, fill(case, longest=1 << 12)[0])
 
 
 @pytest.mark.parametrize("name", ["uniform", "laplace", "relu-gaussian", "abs-gaussian"])
 def test_so_it_does_for_other_proposals_drawn_in_one_chunk(name: str) -> None:
     case = Case(weight=normal(3, 24) / 3, bias=normal(3, seed=1) / 4, n=3000, m=60, proposal=proposals.get(name))
-    filled = fill(case)
-    assert filled.pools.draws == 1 << 15
-    check(case, filled)
+    pools, _ = fill(case)
+    assert pools.draws == 1 << 15
+    check(case, pools)
 
 
 @pytest.mark.parametrize("score", scores.names())
@@ -150,9 +143,9 @@ def test_so_it_does_for_other_proposals_drawn_in_one_chunk(name: str) -> None:
 def test_scores_stay_exact_where_the_losers_vanish_in_float32(classes: int, score: str) -> None:
     case = ordinary(classes, score=score)
     case = replace(case, weight=50 * case.weight, bias=50 * case.bias)
-    filled = fill(case, longest=1 << 12)
-    assert float(filled.pools.surest.scores.min()) > 104  # exp of its negative is 0
-    check(case, filled)
+    pools, _ = fill(case, longest=1 << 12)
+    assert float(pools.surest.scores.min()) > 104  # exp of its negative is 0
+    check(case, pools)
 
 
 @pytest.mark.parametrize("score", scores.names())
@@ -163,7 +156,7 @@ def test_nothing_changes_where_exponentials_are_no_longer_summed_as_they_are(fac
     scale = factor * MODERATE / float(largest.max())
     case = replace(case, weight=scale * case.weight, bias=scale * case.bias)
     assert case.stream()._moderate == (factor < 1)
-    check(case, fill(case, longest=1 << 12))
+    check(case, fill(case, longest=1 << 12)[0])
 
 
 def test_logits_of_a_proposal_that_is_not_gaussian_are_never_taken_to_be_moderate() -> None:
@@ -175,11 +168,11 @@ def test_logits_of_a_proposal_that_is_not_gaussian_are_never_taken_to_be_moderat
 def test_a_class_with_a_bias_of_minus_infinity_is_never_met(score: str) -> None:
     case = ordinary(10, score=score, forget=4)
     case.bias[4] = -torch.inf
-    filled = fill(case, longest=1 << 12)
-    draws, rest = case.draws(filled.pools.draws), [k for k in range(10) if k != 4]
-    assert int(filled.pools.landed[4]) == 0
+    pools, _ = fill(case, longest=1 << 12)
+    draws, rest = case.draws(pools.draws), [k for k in range(10) if k != 4]
+    assert int(pools.landed[4]) == 0
     without = replace(case, weight=case.weight[rest], bias=case.bias[rest])
-    for selected, highest in ((filled.pools.surest, True), (filled.pools.least_sure, False)):
+    for selected, highest in ((pools.surest, True), (pools.least_sure, False)):
         expected = sort_everything(replace(without, forget=-1), draws, highest=highest)
         wanted = np.concatenate([value for _, value in expected.values()])
         np.testing.assert_allclose(selected.scores.numpy(), wanted, rtol=1e-5, atol=1e-4)
@@ -187,11 +180,11 @@ def test_a_class_with_a_bias_of_minus_infinity_is_never_met(score: str) -> None:
 
 def test_a_pool_takes_its_first_n_even_when_every_score_is_infinite() -> None:
     case = Case(weight=torch.eye(2), bias=torch.tensor([0.0, -torch.inf]), n=1500, m=20, forget=1)
-    filled = fill(case, longest=1 << 10)
-    draws = case.draws(filled.pools.draws)
-    assert positions(filled.pools.least_sure.items, draws) == list(range(20))
-    assert positions(filled.pools.surest.items, draws) == list(range(1499, 1479, -1))
-    assert bool(filled.pools.surest.scores.isposinf().all())
+    pools, _ = fill(case, longest=1 << 10)
+    draws = case.draws(pools.draws)
+    assert positions(pools.least_sure.items, draws) == list(range(20))
+    assert positions(pools.surest.items, draws) == list(range(1499, 1479, -1))
+    assert bool(pools.surest.scores.isposinf().all())
 
 
 @pytest.mark.parametrize("score", scores.names())
@@ -201,12 +194,12 @@ def test_where_all_scores_tie_the_earliest_are_least_sure_and_the_latest_of_the_
 ) -> None:
     n, m = SIZES[classes], max(2, SIZES[classes] // 50)
     case = Case(weight=2.0**-34 * torch.eye(classes), bias=torch.zeros(classes), n=n, m=m, score=score)
-    filled = fill(case, longest=1 << 11)
-    draws = case.draws(filled.pools.draws)
+    pools, _ = fill(case, longest=1 << 11)
+    draws = case.draws(pools.draws)
     labels = case.logits(draws).argmax(1)
     for k in range(1, classes):
         pool = np.flatnonzero(labels == k)[:n].tolist()
-        for selected, wanted in ((filled.pools.least_sure, pool[:m]), (filled.pools.surest, pool[-m:][::-1])):
+        for selected, wanted in ((pools.least_sure, pool[:m]), (pools.surest, pool[-m:][::-1])):
             assert positions(selected.items[selected.labels == k], draws) == wanted
             assert len(set(selected.scores.tolist())) == 1
 
@@ -224,9 +217,9 @@ def test_tied_scores_and_tied_logits_are_ordered_as_they_were_drawn(longest: int
     weight = torch.tensor([[8.0, 0.0, 0.0], [0.0, 8.0, 0.0]])  # so long that log and exp do not round the one loser
     for forget in (0, 1):
         case = Case(weight=weight, bias=torch.zeros(2), n=20_000, m=300, forget=forget, proposal=lattice)
-        filled = fill(case, longest)
-        assert len(set(filled.pools.surest.scores.tolist())) < 20
-        check(case, filled, exact=True)
+        pools, _ = fill(case, longest)
+        assert len(set(pools.surest.scores.tolist())) < 20
+        check(case, pools, exact=True)
 
 
 def rows_of(selected: Selected) -> Tensor:
@@ -236,7 +229,7 @@ def rows_of(selected: Selected) -> Tensor:
 @pytest.mark.parametrize("score", scores.names())
 def test_the_length_of_the_chunks_changes_nothing_in_the_selection(score: str) -> None:
     case = ordinary(10, score=score)
-    first, *others = (fill(case, longest).pools for longest in LENGTHS)
+    first, *others = (fill(case, longest)[0] for longest in LENGTHS)
     for other in others:
         torch.testing.assert_close(rows_of(other.surest), rows_of(first.surest))
         torch.testing.assert_close(rows_of(other.least_sure), rows_of(first.least_sure))
@@ -244,12 +237,12 @@ def test_the_length_of_the_chunks_changes_nothing_in_the_selection(score: str) -
 
 def test_the_selection_depends_on_the_seed_and_on_nothing_else() -> None:
     case = ordinary(10)
-    one, again, other = (fill(each).pools.surest for each in (case, case, replace(case, seed=6)))
+    one, again, other = (fill(each)[0].surest for each in (case, case, replace(case, seed=6)))
     assert torch.equal(rows_of(one), rows_of(again))
     assert not torch.equal(one.scores, other.scores)
 
 
 def test_few_draws_are_candidates_once_there_are_limits() -> None:
     case = ordinary(10, n=20_000, m=20)
-    filled = fill(case, longest=1 << 12)
-    assert filled.candidates < filled.pools.draws / 10
+    pools, candidates = fill(case, longest=1 << 12)
+    assert candidates < pools.draws / 10
