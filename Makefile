@@ -37,7 +37,7 @@ latex:           ## Install LaTeX for the test of the tables (Debian, Ubuntu; ne
 test: $(VENV)/.dev  ## Run all tests
 	$(BIN)/python -m pytest -n $(JOBS)
 
-lint: $(VENV)/.dev  ## Check style, docstrings and formatting
+lint: $(VENV)/.dev  ## Check style, docstrings, formatting and the layers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
