@@ -25,7 +25,7 @@ reference = fit(seed=1, data=TensorData(digits.images[keep], digits.labels[keep]
 
 report = sfra.audit(released, forget=7, data=test, reference=reference, n=50_000, m=200)
 print(report.statement)
-print(f"forget accuracy {report.forget['before']:.0%} -> {report.forget['after']:.0%}, ", end="")
+print(f"forget accuracy {report.forget.before:.0%} -> {report.forget.after:.0%}, ", end="")
 print(f"RS {report.rs:.2f}, reference {report.reference_rs:.2f}, ΔRS {report.delta_rs:+.2f}")
 for finding in report.findings:
     print(f"[{finding.code}] {finding.message}")
