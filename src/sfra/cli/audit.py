@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import sfra
 from sfra.cli import options as opt
 from sfra.cli.command import check_folder, print_json, say, show
 from sfra.cli.options import Count, Text, argument, ending, group, running
@@ -92,7 +93,6 @@ def audit(
         from sfra.auditing.audit import audit as run
         from sfra.auditing.config import AuditConfig
         from sfra.cli import gates
-        from sfra.diagnostics import diagnose
 
         config = AuditConfig(
             n=n,
@@ -122,7 +122,7 @@ def audit(
             reference_arch=reference_arch,
             missing_row=missing_row,
             cache=not no_cache,
-            diagnostics=diagnose if diagnostics else None,
+            diagnostics=sfra.diagnose if diagnostics else None,
             progress=progress,
             config=config,
         )
