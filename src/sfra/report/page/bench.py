@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Any
@@ -119,7 +120,7 @@ def board(rows: Sequence[Row], scale: str, rule: str) -> list[dict[str, Any]]:
         key = tuple(str(row[name]) for name in ("method", "dataset", "backbone", "scale", "rule"))
         for forget in ("", forget_name(row)) if several else ("",):
             groups.setdefault((*key, forget), []).append(row)
-    lines = []
+    lines: list[dict[str, Any]] = []
     for (method, dataset, backbone, at, by, forget), mine in groups.items():
         known = {name: [row[name] for row in mine if row[name] is not None] for name in ("rs", "delta_rs", *STAGES)}
         scores = [over(known[name]) if known[name] else None for name in ("rs", "delta_rs") for over in (fmean, max)]
@@ -131,7 +132,13 @@ def board(rows: Sequence[Row], scale: str, rule: str) -> list[dict[str, Any]]:
             | {"hidden": (at, by, forget) != (scale, rule, "")}
             | {"cells": [*zip(texts, rounded([*scores, *shares]), strict=True), (str(len(mine)), len(mine))]}
         )
-    return sorted(lines, key=lambda line: -(line["cells"][2][1] or -1.0))
+
+    def rank(line: dict[str, Any]) -> float:
+        """Put the largest mean ΔRS first, and what has none last."""
+        delta = line["cells"][2][1]
+        return math.inf if delta is None else -delta
+
+    return sorted(lines, key=rank)
 
 
 def filters(
