@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, fields
+from dataclasses import fields
 from functools import cache
 from typing import Any, get_type_hints
 
@@ -29,4 +29,4 @@ def check_fields(settings: Any) -> None:
 @cache
 def _hints(kind: type) -> dict[str, Any]:
     hints = get_type_hints(kind, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(kind) if field.init or field.default is not MISSING}
+    return {field.name: hints[field.name] for field in fields(kind)}
