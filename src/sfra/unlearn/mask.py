@@ -35,7 +35,7 @@ def mask_head(source: Head | nn.Module, forget: Sequence[int], *, layer: str | N
     [[0.0, -15.0, 0.0]]
     """
     copied = copy.deepcopy(source)
-    head = copied if isinstance(copied, Head) else _head_layer(copied, layer)
+    head = copied if isinstance(copied, Head) else head_layer(copied, layer)[1]
     if not forget or not all(0 <= label < len(head.bias) for label in forget):
         raise InputError(
             "the classes to hide are not outputs of the head",
@@ -47,8 +47,8 @@ def mask_head(source: Head | nn.Module, forget: Sequence[int], *, layer: str | N
     return Head(copied.weight, copied.bias) if isinstance(copied, Head) else copied.eval()
 
 
-def _head_layer(model: nn.Module, layer: str | None) -> nn.Linear:
-    """Find the named layer, or the last linear one."""
+def head_layer(model: nn.Module, layer: str | None) -> tuple[str, nn.Linear]:
+    """Find the named layer, or the last linear one, and its name."""
     linear = {name: module for name, module in model.named_modules() if isinstance(module, nn.Linear)}
     name = layer if layer is not None else next(reversed(linear), "")
     if name not in linear or linear[name].bias is None:
@@ -58,4 +58,4 @@ def _head_layer(model: nn.Module, layer: str | None) -> nn.Linear:
             got=f"{name or 'no linear layer'}; linear layers: {', '.join(linear) or 'none'}",
             do="name the head with layer=, or mask the Head of the loaded release",
         )
-    return linear[name]
+    return name, linear[name]
