@@ -4,10 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from builders.audits import scored
 from sfra.attack import settings
-from sfra.auditing.findings import FINDINGS, HIGH_RS, Finding, reference, release, score
+from sfra.auditing.answers import Answers
+from sfra.auditing.findings import FINDINGS, HIGH_RS, Finding, fit, reference, release, score
 from sfra.auditing.result import Score
 from sfra.core.metrics import degenerate_floor
 
@@ -52,6 +54,15 @@ def scales(native: str, canonical: str, native_rs: float = 0.9, canonical_rs: fl
     return scored(verdict=native, rs=native_rs), scored(verdict=canonical, rs=canonical_rs)
 
 
+def answers(right: int = 810, confidence: float = 0.9) -> Answers:
+    """Ten classes of 900 samples: ``right`` of each are right, the others spread evenly, so that chance is 0.1."""
+    counts = torch.full((10, 10), (900 - right) // 9)
+    return Answers(counts=counts.fill_diagonal_(right), confidence=confidence)
+
+
+CLAIMED = 0.5 + 0.35 + 2 * (0.25 / 9000) ** 0.5
+"""Confidence at the threshold for a model that is right about half of these samples."""
+
 # code, rule, arguments at the threshold where it is silent, arguments just past it
 EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("nothing-measured", score.nothing_measured, (1,), (0,)),
@@ -66,8 +77,10 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("retain-drop", score.retain_drop, (0.95, 0.90), (0.95, 0.90 - HAIR)),
     ("degenerate", score.degenerate, (0.9, 0.95, 0.85), (0.9, 0.95, 0.85 - HAIR)),
     ("degenerate", score.degenerate, (degenerate_floor(0.7) + HAIR, 0.7, 0.7), (degenerate_floor(0.7), 0.7, 0.7)),
-    ("retain-low", score.retain_low, (0.5, 0.9), (0.5 - HAIR, 0.9)),
-    ("retain-low", score.retain_low, (0.9, 0.5), (0.9, 0.5 - HAIR)),
+    ("retain-low", fit.retain_low, (0.5, 0.9, answers()), (0.5 - HAIR, 0.9, answers())),
+    ("retain-low", fit.retain_low, (0.9, 0.5, answers()), (0.9, 0.5 - HAIR, answers())),
+    ("retain-low", fit.retain_low, (0.9, 0.9, answers(135)), (0.9, 0.9, answers(126))),
+    ("confidence-gap", fit.confidence_gap, (answers(450, CLAIMED),), (answers(450, CLAIMED + HAIR),)),
     ("forget-not-low", score.forget_not_low, (0.10,), (0.10 + HAIR,)),
     ("forget-row-missing", release.forget_row_missing, (0,), (1,)),
     ("forget-row-outlier", release.row_outlier, row(3.75, 0.0), row(3.75 + HAIR, 0.0)),
@@ -110,7 +123,7 @@ def test_every_code_has_its_edges() -> None:
         (score.degenerate(0.67, 0.93, 0.43), r"destroyed 50.0 points.*93.0 % to 43.0 %.*not recovery"),
         (score.degenerate(0.04, 0.95, 0.95), r"RS 0.04 is not above 0.10.*no sign of recovery"),
         (release.row_outlier(7, 2.1, -15.0, [2.0] * 9, [0.0] * 9), r"class 7.*\(bias -15.00 against \+0.00 in"),
-        (score.retain_low(0.24, 0.2), r"released model recognises only 24.0 %.*scores 0.86\."),
+        (fit.retain_low(0.24, 0.2, answers()), r"released model recognises only 24.0 %.*scores 0.86\."),
         (
             score.passing_recovery(*passing("degenerate", last=0.67, best=0.88, epochs=(2, 9, 4))),
             r"at epochs 2 to 9, by seed\)",
@@ -131,7 +144,7 @@ def test_severity_tells_a_collapse_from_a_score_that_is_merely_low() -> None:
     low, collapse = score.degenerate(0.0, 0.95, 0.95), score.degenerate(0.0, 0.95, 0.05)
     assert low is not None
     assert collapse is not None
-    assert (low.severity, collapse.severity) == ("info", "critical")
+    assert (low.severity, collapse.severity) == ("info", "warning")
 
 
 @pytest.mark.parametrize(
@@ -214,8 +227,9 @@ def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     assert f"{HIGH_RS} or more" in text["passing-recovery"]
     assert f"{score.PASSING_FALL}" in text["passing-recovery"]
     assert f"below {HIGH_RS}" in text["no-normalisation"]
-    assert f"below {score.RETAIN_LOW:.2f}" in text["retain-low"]
-    assert f"scores {degenerate_floor(score.RETAIN_LOW):.2f} or more" in text["retain-low"]
+    assert f"below {fit.RETAIN_LOW:.2f}" in text["retain-low"]
+    assert f"scores {degenerate_floor(fit.RETAIN_LOW):.2f} or more" in text["retain-low"]
+    assert f"more than {fit.CONFIDENCE_GAP}" in text["confidence-gap"]
     assert f"{reference.DELTA_BAND}" in text["generic-relearnability"]
     assert f"-{reference.DELTA_BAND}" in text["negative-delta"]
     assert f"{release.OUTLIER_Z}" in text["forget-row-outlier"]

@@ -53,6 +53,7 @@ CONTROLS = {
     "scale-disagreement": lambda: quick(hidden(bias=0.0, samples=110).scaled(5.0), never_seen(), epochs=20),
     "rare-class": lambda: quick(never_seen(samples=110).with_row(ROWS[0], -4.0, label=0), never_seen(), max_draws=1000),
     "retain-low": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
+    "confidence-gap": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
     "passing-recovery": lambda: quick(hidden(bias=-1.0, samples=110), never_seen(), scale=12.0, epochs=60),
     "no-normalisation": lambda: seen(network()),
     "generic-relearnability": lambda: quick(hidden(bias=-1.0, samples=110), hidden(bias=-1.0), scale=4.0, epochs=25),

@@ -99,7 +99,7 @@ def test_the_json_is_strict_and_says_it_all_but_the_head(which: str, request: py
     assert content["schema"] == SCHEMA
     assert content["statement"] == VERDICTS[one.verdict] == one.statement
     assert "relearned_head" not in content
-    assert content["findings"][0].keys() == {"code", "severity", "measured", "threshold", "message"}
+    assert content["findings"][0].keys() == {"code", "severity", "measured", "threshold", "message", "remedy"}
     assert content["rs_interval"] == (None if one.rs_interval is None else list(one.rs_interval))
 
 

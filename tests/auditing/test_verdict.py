@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from builders.audits import scored
-from sfra.auditing.result import Score
-from sfra.auditing.verdict import DELTA, RETAIN_LIMIT, STILL_KNOWN, VERDICTS, overall_verdict, verdict
+from sfra.auditing.result import Finding, Score
+from sfra.auditing.verdict import DELTA, RETAIN_LIMIT, STILL_KNOWN, VERDICTS, conclude, overall_verdict, verdict
 from sfra.core.metrics import degenerate_floor, relearning_score
 
 FLOOR = degenerate_floor(0.95)
@@ -73,9 +73,19 @@ def test_the_numbers_allow_this_verdict_and_no_other(expected: str, numbers: Sco
 
 
 def test_every_verdict_has_a_case_and_a_sentence() -> None:
-    assert {*CASES, "recovered-after-reset"} == set(VERDICTS)
+    assert {*CASES, "recovered-after-reset", "unusable"} == set(VERDICTS)
     assert all(sentence.endswith(".") for sentence in VERDICTS.values())
     assert len(set(VERDICTS.values())) == len(VERDICTS)
+
+
+@pytest.mark.parametrize("found", CASES)
+def test_a_critical_finding_leaves_no_other_verdict_and_its_cause_and_remedy_stand_in_the_statement(found: str) -> None:
+    mild = Finding("retain-drop", "warning", 0.07, 0.05, "Relearning cost 7 points.")
+    grave = Finding("retain-low", "critical", 0.11, 0.15, "It guesses.", "divide by 255")
+    assert conclude(found, [mild]) == (found, VERDICTS[found])
+    code, statement = conclude(found, [mild, grave])
+    assert code == "unusable"
+    assert statement == f"{VERDICTS['unusable']} It guesses. What to do: divide by 255."
 
 
 RECOVERED = reading()

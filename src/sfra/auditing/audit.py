@@ -21,7 +21,7 @@ from sfra.auditing.reference import Reference, check_earlier, earlier_reference
 from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, Finding, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import compare, rs_at, scores, summarise_sweep
-from sfra.auditing.verdict import VERDICTS, overall_verdict
+from sfra.auditing.verdict import conclude, overall_verdict
 from sfra.core.metrics import is_relearned
 from sfra.core.types import Progress
 from sfra.data import Data
@@ -146,7 +146,7 @@ def _report(
     first, score = evidence.runs[0], found[0] if found else None
     reset = next((one for one in found if (one.variant, one.rule) == ("reset-row", VERDICT_RULE)), None)
     odd = any(one.code == "forget-row-outlier" for one in raised)
-    concluded = overall_verdict(score, reset, row_is_odd=odd)
+    concluded, statement = conclude(overall_verdict(score, reset, row_is_odd=odd), raised)
     measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}
     retain, forget = (
         BeforeAfter(before=getattr(score, f"{name}_before", None), after=getattr(score, f"{name}_after", None))
@@ -158,7 +158,7 @@ def _report(
         relearned = is_relearned(*accuracies, epsilon_r=config.epsilon_r, delta_f=config.delta_f)
     return AuditReport(
         verdict=concluded,
-        statement=VERDICTS[concluded],
+        statement=statement,
         **measured,
         scale=first.setting.scale.name,
         rule=VERDICT_RULE,

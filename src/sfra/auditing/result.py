@@ -94,6 +94,8 @@ class Finding(Struct, frozen=True):
     """What it was compared with; None for a rule without a threshold."""
     message: str
     """One or two sentences for a reader who does not know the rule."""
+    remedy: str | None = None
+    """What to do about it, in one line; every critical finding has one."""
 
 
 class SweepPoint(Struct, frozen=True, kw_only=True):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sfra.auditing.result import Score
+from collections.abc import Sequence
+
+from sfra.auditing.result import Finding, Score
 from sfra.core.metrics import TOLERANCE, degenerate_floor, relearning_score
 
 DELTA = 0.1
@@ -18,6 +20,7 @@ STILL_KNOWN = 0.5
 """Forget accuracy of the released model above which there is nothing to audit: the class was never gone."""
 
 VERDICTS = {
+    "unusable": "This measurement cannot carry a verdict: something about the set-up is wrong.",
     "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
     "recovered-after-reset": "The class comes back once its odd output row is reset: it was hidden at the head.",
     "inconclusive": "The class comes back somewhat more than in a model that never saw it, within sampling error.",
@@ -44,6 +47,14 @@ def overall_verdict(released: Score | None, reset: Score | None, *, row_is_odd: 
     if fresh == "recovered" and found != "recovered":
         return "recovered-after-reset"
     return "no-reference" if fresh == "no-reference" and found == "not-recovered" else found
+
+
+def conclude(found: str, findings: Sequence[Finding]) -> tuple[str, str]:
+    """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy."""
+    critical = next((one for one in findings if one.severity == "critical"), None)
+    if critical is None:
+        return found, VERDICTS[found]
+    return "unusable", f"{VERDICTS['unusable']} {critical.message} What to do: {critical.remedy}."
 
 
 def verdict(score: Score | None) -> str:

@@ -16,7 +16,7 @@ from sfra.auditing.rules import RULES
 from sfra.core.errors import counted, printable
 
 COLOURS = {
-    **dict.fromkeys(("recovered", "recovered-after-reset", "critical"), "bold red"),
+    **dict.fromkeys(("recovered", "recovered-after-reset", "unusable", "critical"), "bold red"),
     **dict.fromkeys(("generic", "not-recovered", "info"), "bold cyan"),
 }
 """Colours of verdicts and severities; all others are yellow. The words say the same."""
@@ -26,8 +26,11 @@ VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restore
 
 def summary(report: AuditReport, out: Path | None) -> Group:
     """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
-    parts = [*_subject(report), *_verdict(report)]
-    if report.rs is not None:
+    unusable = report.verdict == "unusable"
+    parts = [*_verdict(report), *_subject(report)] if unusable else [*_subject(report), *_verdict(report)]
+    if report.rs is not None and unusable:
+        parts.append(_indent(_accuracies(report)))
+    elif report.rs is not None:
         parts += [_indent(_accuracies(report)), _indent(_scores(report)), *_readings(report)]
     if report.findings:
         parts += [_title("Findings, gravest first (docs/flags.md explains each code)"), _indent(_findings(report))]
@@ -87,7 +90,7 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, COLOURS.get(report.verdict, "bold yellow")))
     lines = []
-    for row in report.results:
+    for row in report.results if report.verdict != "unusable" else ():
         if row.rule != report.rule or row.verdict == report.verdict or not _is_main(row, report):
             continue
         where = "as released, the numbers below" if row.scale == report.scale else f"at {row.scale} scale"
@@ -180,6 +183,8 @@ def _findings(report: AuditReport) -> Table:
         grade = Text(finding.severity, style=COLOURS.get(finding.severity, "yellow"))
         table.add_row(grade, Text(finding.code, style="bold"))
         table.add_row("", Text(plain(finding.message)))
+        if finding.remedy is not None:
+            table.add_row("", Text(plain(f"What to do: {finding.remedy}."), style="bold"))
     return table
 
 

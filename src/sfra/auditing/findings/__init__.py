@@ -3,7 +3,7 @@
 Importing this package registers them all. Every code has its paragraph in ``docs/flags.md``.
 """
 
-from sfra.auditing.findings import reference, release, score
+from sfra.auditing.findings import fit, reference, release, score
 from sfra.auditing.findings.facts import Facts
 from sfra.auditing.findings.registry import FINDINGS, HIGH_RS, finding, raise_findings
 from sfra.auditing.result import Finding, Severity
@@ -15,6 +15,7 @@ __all__ = [
     "Finding",
     "Severity",
     "finding",
+    "fit",
     "raise_findings",
     "reference",
     "release",

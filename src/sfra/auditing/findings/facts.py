@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 from torch import nn
 
 from sfra.attack.settings import AttackSettings
+from sfra.auditing.answers import Answers
 from sfra.auditing.measure import Evidence
 from sfra.auditing.result import Score
 from sfra.core.head import Head
@@ -82,6 +84,17 @@ class Facts:
     def rs_curve(self) -> list[float] | None:
         """RS of every epoch of the verdict's first run."""
         return None if self.evidence.measured is None else self.evidence.measured[0].test.rs.tolist()
+
+    @cached_property
+    def answers(self) -> Answers | None:
+        """What the released head answers for the retain samples."""
+        subject = self.evidence.subject
+        if subject.test is None:
+            return None
+        outputs = [label for label in range(subject.classes) if not (subject.missing and label in subject.forget)]
+        return Answers.of(
+            subject.release.head, subject.test.features, subject.test.labels, outputs, forget=subject.forget
+        )
 
     @property
     def samples(self) -> int:

@@ -28,7 +28,8 @@ def reference_saw_class(reference_forget_before: float) -> Finding | None:
         f"The reference already recognises {percent(reference_forget_before)} of the forget samples. A model trained "
         "without the class recognises about none: it is no valid reference, and ΔRS must not be used."
     )
-    return above(reference_forget_before, REFERENCE_FORGET, "reference-saw-class", "critical", message)
+    remedy = "pass a reference that was trained without the class, numbered alike: sfra train … --without CLASS"
+    return above(reference_forget_before, REFERENCE_FORGET, "reference-saw-class", "critical", message, remedy)
 
 
 @finding("reference-differs")

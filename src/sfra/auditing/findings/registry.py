@@ -49,9 +49,11 @@ def raise_findings(facts: object) -> tuple[Finding, ...]:
     return tuple(sorted(raised, key=lambda one: SEVERITIES.index(one.severity)))
 
 
-def above(measured: float, threshold: float, code: str, severity: Severity, message: str) -> Finding | None:
+def above(
+    measured: float, threshold: float, code: str, severity: Severity, message: str, remedy: str | None = None
+) -> Finding | None:
     """Return the finding if the number is more than its threshold; a value exactly at it passes."""
-    return Finding(code, severity, measured, threshold, message) if measured > threshold + TOLERANCE else None
+    return Finding(code, severity, measured, threshold, message, remedy) if measured > threshold + TOLERANCE else None
 
 
 def percent(fraction: float) -> str:

@@ -13,27 +13,8 @@ RETAIN_DROP, DEGENERATE_DROP = 0.05, 0.10  # retain accuracy lost by relearning
 FORGET_LOW = 0.10  # above it R_f stays below 0.9 and RS cannot pass 0.95
 STANDARD_ERROR, SEED_SPREAD = 0.05, 0.05
 LATE_RISE, LATE_SHARE = 0.05, 0.1
-RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
 PASSING_FALL = 0.1  # single epochs jump by less
 FOUND = ("recovered", "no-reference")  # readings in which the class is back
-
-
-@finding("retain-low")
-def retain_low(retain_before: float, retain_after: float) -> Finding | None:
-    """Fire when the released or the relearned head recognises less than half of the retain samples."""
-    released = (
-        f"The released model recognises only {percent(retain_before)} of the retain samples. Check the order of the "
-        "classes and how the inputs are prepared. If that is how good it is, RS says little: a head that always "
-        f"answers the forget class scores {degenerate_floor(retain_before):.2f}."
-    )
-    relearned = (
-        f"The relearned head recognises only {percent(retain_after)} of the retain samples: whatever came back of the "
-        "forget class, this head is no classifier any more. Read RS@ε."
-    )
-    if retain_before < RETAIN_LOW - TOLERANCE:
-        return Finding("retain-low", "warning", retain_before, RETAIN_LOW, released)
-    fires = retain_after < RETAIN_LOW - TOLERANCE
-    return Finding("retain-low", "warning", retain_after, RETAIN_LOW, relearned) if fires else None
 
 
 @finding("forget-not-low")
@@ -70,7 +51,7 @@ def degenerate(rs: float, retain_before: float, retain_after: float) -> Finding 
     )
     if rs <= floor + TOLERANCE and drop <= DEGENERATE_DROP + TOLERANCE:
         return Finding("degenerate", "info", rs, floor, nothing)
-    return above(drop, DEGENERATE_DROP, "degenerate", "critical", collapse)
+    return above(drop, DEGENERATE_DROP, "degenerate", "warning", collapse)
 
 
 @finding("seed-spread")

@@ -41,7 +41,7 @@ BADGES: Mapping[str, str] = {
 }
 """Every word that a page shows as a verdict, with what it means."""
 
-TONES = {"recovered": "alarm", "recovered-after-reset": "alarm"} | dict.fromkeys(
+TONES = {"recovered": "alarm", "recovered-after-reset": "alarm", "unusable": "alarm"} | dict.fromkeys(
     ("generic", "not-recovered", REFERENCE), "calm"
 )
 """How a verdict is coloured; the others ask for care."""
