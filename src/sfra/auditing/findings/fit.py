@@ -12,7 +12,9 @@ NO_BETTER = 0.05  # of the way from chance to 1: what is no better than this is 
 CERTAIN = 2.0  # standard errors
 CONFIDENCE_GAP = 0.35
 
-PREPARED = "prepare the inputs as in training (size, range, mean and std, order of channels) and number the classes alike"
+PREPARED = (
+    "prepare the inputs as in training (size, range, mean and std, order of channels) and number the classes alike"
+)
 
 
 @finding("retain-low")
