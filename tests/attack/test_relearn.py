@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 import torch
@@ -48,19 +49,26 @@ def train_plainly(
     learning_rate: float = 1e-2,
     weight_decay: float = 1e-4,
     batch_size: int = 256,
+    probe_weights: Tensor | None = None,
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return weights, biases and losses of every epoch from the loop that anyone would write."""
     x, y = probes.samples.to(dtype), probes.labels
+    v = torch.ones(len(y), dtype=dtype) if probe_weights is None else probe_weights.to(dtype)
+    f = v / v.mean()
+
+    def mean_loss(rows: Tensor) -> Tensor:
+        return (f[rows] * cross_entropy(x[rows] @ weight.T + bias, y[rows], reduction="none")).mean()
+
     weight = nn.Parameter(head.weight.to(dtype, copy=True))
     bias = nn.Parameter(head.bias.to(dtype, copy=True))
     optimizer = torch.optim.Adam([weight, bias], lr=learning_rate, weight_decay=weight_decay)
     generator = torch.Generator().manual_seed(seed)
-    path = [(weight.detach().clone(), bias.detach().clone(), cross_entropy(x @ weight.T + bias, y).detach())]
+    path = [(weight.detach().clone(), bias.detach().clone(), mean_loss(torch.arange(len(y))).detach())]
     for _ in range(epochs):
         order, total = torch.randperm(len(y), generator=generator), torch.zeros((), dtype=dtype)
         for start in range(0, len(y), batch_size):
             rows = order[start : start + batch_size]
-            loss = cross_entropy(x[rows] @ weight.T + bias, y[rows])
+            loss = mean_loss(rows)
             optimizer.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimizer.step()
@@ -90,9 +98,10 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
         (12, 9, 30, 1, 1e-2, 1e-2),
     ],
 )
+@pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.usefixtures("engine")
 def test_every_epoch_is_that_of_autograd_and_torch_adam(
-    classes: int, width: int, samples: int, batch_size: int, learning_rate: float, weight_decay: float
+    classes: int, width: int, samples: int, batch_size: int, learning_rate: float, weight_decay: float, weighted: bool
 ) -> None:
     """As close to the float64 loop as the same loop in float32 is, up to a factor for luck in rounding.
 
@@ -101,8 +110,9 @@ def test_every_epoch_is_that_of_autograd_and_torch_adam(
     wrong formula is off by 1e-2 or more.
     """
     head, probes = make_case(classes, width, samples)
-    rates = {"learning_rate": learning_rate, "weight_decay": weight_decay}
-    path = relearn(head, probes, epochs=6, seed=3, batch_size=batch_size, **rates)  # type: ignore[arg-type]
+    v = 10 ** torch.rand(samples, generator=torch.Generator().manual_seed(1)) if weighted else None
+    rates: dict[str, Any] = {"learning_rate": learning_rate, "weight_decay": weight_decay, "probe_weights": v}
+    path = relearn(head, probes, epochs=6, seed=3, batch_size=batch_size, **rates)
     exact, rough = (
         train_plainly(head, probes, epochs=6, seed=3, batch_size=batch_size, dtype=dtype, **rates)
         for dtype in (torch.float64, torch.float32)
@@ -118,8 +128,10 @@ def test_the_gradient_is_that_of_autograd(samples: int) -> None:
     """After one step without decay Adam's first moment is a tenth of the gradient."""
     head, probes = make_case(samples=samples)
     weight, bias = head.weight.double().requires_grad_(), head.bias.double().requires_grad_()
-    loss = cross_entropy(probes.samples.double() @ weight.T + bias, probes.labels)
-    engine = make_engine([head], [probes.samples], [probes.labels], Optimiser(weight_decay=0.0))
+    factors = torch.rand(samples, generator=torch.Generator().manual_seed(1))
+    losses = cross_entropy(probes.samples.double() @ weight.T + bias, probes.labels, reduction="none")
+    loss = (factors.double() * losses).mean()
+    engine = make_engine([head], [probes.samples], [probes.labels], [factors], Optimiser(weight_decay=0.0))
     engine.epoch(torch.randperm(samples, generator=torch.Generator().manual_seed(0))[None])
     if isinstance(engine, CompiledEngine):
         moments = (engine._weight[2, : head.classes], engine._bias[2, : head.classes])
@@ -171,7 +183,8 @@ def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
     """The batch that a GPU trains, on the CPU: every head as close to its float64 loop as float32 gets."""
     cases = [make_case(samples=90, seed=s) for s in range(3)]
     heads, samples, labels = zip(*((h, p.samples, p.labels) for h, p in cases), strict=True)
-    engine = make_engine(heads, samples, labels, Optimiser(batch_size=32))
+    v = 10 ** torch.rand(3, 90, generator=torch.Generator().manual_seed(1))
+    engine = make_engine(heads, samples, labels, [*(v / v.mean(1, keepdim=True))], Optimiser(batch_size=32))
     assert isinstance(engine, BatchedEngine)
     generators = [torch.Generator().manual_seed(s) for s in range(3)]
     losses = [engine.loss()]
@@ -179,7 +192,9 @@ def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
         orders = torch.stack([torch.randperm(90, generator=own) for own in generators])
         losses.append(engine.epoch(orders))
     for k, (head, probes) in enumerate(cases):
-        weights, biases, curve = train_plainly(head, probes, epochs=5, seed=k, batch_size=32, dtype=torch.float64)
+        weights, biases, curve = train_plainly(
+            head, probes, epochs=5, seed=k, batch_size=32, dtype=torch.float64, probe_weights=v[k]
+        )
         torch.testing.assert_close(engine.weight[k].double(), weights[-1], rtol=0, atol=2e-5)
         torch.testing.assert_close(engine.bias[k].double(), biases[-1], rtol=0, atol=2e-5)
         torch.testing.assert_close(torch.stack(losses)[:, k].double(), curve, rtol=0, atol=2e-6)
@@ -187,17 +202,38 @@ def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
 
 def test_small_heads_on_the_cpu_use_the_compiled_engine() -> None:
     head, probes = make_case()
-    assert isinstance(make_engine([head], [probes.samples], [probes.labels], Optimiser()), CompiledEngine)
+    probe = ([probes.samples], [probes.labels], [torch.ones(len(probes.labels))])
+    assert isinstance(make_engine([head], *probe, Optimiser()), CompiledEngine)
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_sees_the_same_batches_as_the_cpu() -> None:
     cases = [make_case(samples=200, seed=s) for s in range(3)] + [make_case(samples=90)]
     arguments = ([h for h, _ in cases], [p for _, p in cases])
-    here, there = (relearn_many(*arguments, epochs=8, seeds=range(4), batch_size=64, device=d) for d in ("cpu", "cuda"))
+    v = [1 + torch.arange(len(probes.labels)) % 7 for _, probes in cases]
+    settings: dict[str, Any] = {"epochs": 8, "seeds": range(4), "batch_size": 64, "probe_weights": v}
+    here, there = (relearn_many(*arguments, **settings, device=device) for device in ("cpu", "cuda"))
     for one, other in zip(here, there, strict=True):
         torch.testing.assert_close(one.weights, other.weights, rtol=0, atol=5e-5)
         torch.testing.assert_close(one.losses, other.losses, rtol=0, atol=5e-6)
+
+
+@pytest.mark.usefixtures("engine")
+def test_only_the_ratio_of_weights_counts_and_equal_weights_are_none_bit_by_bit() -> None:
+    head, probes = make_case()
+    v = 2.0 ** (torch.arange(len(probes.labels)) % 3)
+    one, other = (relearn(head, probes, epochs=3, probe_weights=scale * v) for scale in (1.0, 4.0))
+    assert_same(one, other)
+    plain, equal = relearn(head, probes, epochs=3), relearn(head, probes, epochs=3, probe_weights=torch.full_like(v, 7))
+    assert_same(plain, equal)
+    assert not torch.equal(plain.weights[1], one.weights[1])
+
+
+def test_weights_that_are_not_positive_or_do_not_fit_are_refused() -> None:
+    head, probes = make_case()
+    for wrong in (torch.ones(149), torch.zeros(150), torch.full((150,), torch.inf)):
+        with pytest.raises(InputError, match="expected: 150 positive numbers"):
+            relearn(head, probes, probe_weights=wrong)
 
 
 @pytest.mark.usefixtures("engine")
@@ -301,7 +337,7 @@ def test_settings_that_make_no_sense_are_refused(settings: dict[str, object], me
 
 def test_lists_of_different_lengths_are_refused() -> None:
     head, probes = make_case()
-    with pytest.raises(InputError, match="2 heads, 1 probes, 2 seeds"):
+    with pytest.raises(InputError, match="2 heads, 1 probes, 2 seeds, 2 weights"):
         relearn_many([head, head], [probes], seeds=[0, 1])
     assert relearn_many([], [], seeds=[]) == []
 

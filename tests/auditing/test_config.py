@@ -71,7 +71,7 @@ def test_shares_outside_zero_to_one_are_refused(shares: dict[str, Any]) -> None:
         AuditConfig(**shares)
 
 
-@pytest.mark.parametrize("name", ["proposal", "score", "assignment"])
+@pytest.mark.parametrize("name", ["proposal", "score", "assignment", "forget_weight"])
 def test_an_unknown_name_is_refused_before_anything_is_loaded(name: str) -> None:
     asked: dict[str, Any] = {name: "none"}
     with pytest.raises(InputError, match=f"unknown {name}"):

@@ -237,6 +237,27 @@ def test_everything_that_decides_a_result_is_in_its_key() -> None:
     assert not keys(recipe="digits-small-cnn", backbone="small-cnn") & keys()
 
 
+def test_a_setting_that_audits_got_later_leaves_earlier_keys_as_they_were_and_is_published_there() -> None:
+    """The digests are of the keys that stores of the reproduction were filled under."""
+    known = {
+        "cifar10-resnet18-published": "2fecbc1fedf69813",
+        "cifar100-resnet18": "8a5d964fa4527fe6",
+        "cifar10-resnet18-224": "1c28dee6a3b0d4b1",
+        "digits": "58fb2bc80bf60b3f",
+    }
+    for name, digest in known.items():
+        keys = "".join(goal.cell.key for goal in plan(load_protocol(name)))
+        assert hashlib.sha256(keys.encode()).hexdigest().startswith(digest), name
+    base = load_protocol("digits-tiny")
+
+    def weights(audit: dict[str, object]) -> set[object]:
+        goals = plan(replace(base, audit=audit), {"what": "audit"})
+        return {goal.cell.settings["config"].get("forget_weight", "left out") for goal in goals}
+
+    assert weights({}) == weights({"forget_weight": "published"}) == {"left out"}
+    assert weights({"forget_weight": "balanced"}) == {"balanced"}
+
+
 def test_a_setting_that_a_method_got_later_leaves_earlier_keys_as_they_were() -> None:
     def settings(name: str) -> dict[str, object]:
         goals = plan(load_protocol(name), {"what": "pra", "method": "salun", "forget": "0"})

@@ -18,6 +18,7 @@ from builders.cli import Files, run
 from sfra import data, unlearn
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import ASSIGNMENTS
+from sfra.attack.weight import FORGET_WEIGHTS
 from sfra.auditing import findings
 from sfra.auditing.rules import RULES
 from sfra.cli.list import LISTS
@@ -91,6 +92,7 @@ def test_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
         ("rules", RULES),
         ("scales", ("canonical", "native", "sweep", "NUMBER")),
         ("scores", scores.names()),
+        ("weights", FORGET_WEIGHTS),
     ],
 )
 def test_list_has_one_line_per_name_and_the_same_as_json(capfd: Capture, kind: str, names: Any) -> None:

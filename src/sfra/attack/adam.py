@@ -1,8 +1,9 @@
 """Adam on the cross-entropy of linear heads: a compiled engine for the CPU, a batched one for everything else.
 
-For a batch of ``n`` samples with the residuals ``r_i = (softmax(W x_i + b) - onehot(y_i)) / n`` the gradient of
-the mean cross-entropy is ``Σ r_i x_iᵀ`` for ``W`` and ``Σ r_i`` for ``b``; nothing else is differentiated. Adam is
-torch's: betas 0.9 and 0.999, epsilon 1e-8, weight decay added to the gradient (of the bias too), bias correction.
+For a batch of ``n`` samples with factors ``f_i`` (1 unless some count more than others) and the residuals
+``r_i = f_i (softmax(W x_i + b) - onehot(y_i)) / n`` the gradient of the mean of ``f_i`` times the cross-entropy is
+``Σ r_i x_iᵀ`` for ``W`` and ``Σ r_i`` for ``b``; nothing else is differentiated. Adam is torch's: betas 0.9 and 0.999,
+epsilon 1e-8, weight decay added to the gradient (of the bias too), bias correction.
 
 The compiled engine trains one head on one core without ever waiting for another thread, so its result is the
 same to the last bit however many threads run. It reads the shuffled samples in place, four rows and two classes at
@@ -63,6 +64,7 @@ class CompiledEngine:
         bias: Float[Tensor, "1 C"],
         samples: Float[Tensor, "1 P d"],
         labels: Int[Tensor, "1 P"],
+        factors: Float[Tensor, "1 P"],
         recipe: Optimiser,
     ) -> None:
         _, C, d = weight.shape
@@ -72,20 +74,22 @@ class CompiledEngine:
         self.weight, self.bias = self._weight[:1, :C], self._bias[:1, :C]
         self._samples = samples[0].detach().to(torch.float32).contiguous().numpy()
         self._labels = labels[0].to(torch.int64).contiguous().numpy()
+        self._factors = factors[0].to(torch.float32).contiguous().numpy()
         self._recipe, self._steps = recipe, 0
 
     def loss(self) -> Float[Tensor, " 1"]:
         """Return the mean loss of the head as it is."""
         state = (self._weight[0].numpy(), self._bias[0].numpy())
-        total = sum_losses(*state, self._samples, self._labels, self.weight.shape[1])
+        total = sum_losses(*state, self._samples, self._labels, self._factors, self.weight.shape[1])
         return torch.tensor([total / len(self._labels)], dtype=torch.float32)
 
     def epoch(self, orders: Int[Tensor, "1 P"]) -> Float[Tensor, " 1"]:
         """Visit the samples in the given order; return the mean loss."""
         recipe, classes = self._recipe, self.weight.shape[1]
         state = (self._weight.numpy(), self._bias.numpy())
+        probes = (self._samples, self._labels, self._factors)
         settings = (recipe.batch_size, self._steps, recipe.learning_rate, recipe.weight_decay)
-        total = train_epoch(*state, self._samples, self._labels, orders[0].numpy(), classes, *settings)
+        total = train_epoch(*state, *probes, orders[0].numpy(), classes, *settings)
         self._steps += math.ceil(len(self._labels) / recipe.batch_size)
         return torch.tensor([total / len(self._labels)], dtype=torch.float32)
 
@@ -99,6 +103,7 @@ class BatchedEngine:
         bias: Float[Tensor, "K C"],
         samples: Float[Tensor, "K P d"],
         labels: Int[Tensor, "K P"],
+        factors: Float[Tensor, "K P"],
         recipe: Optimiser,
     ) -> None:
         K, P, d = samples.shape
@@ -106,6 +111,7 @@ class BatchedEngine:
         self.weight, self.bias = weight.clone(), bias.clone()
         self._samples = samples.detach().to(torch.float32).reshape(K * P, d)
         self._labels = labels.to(torch.int64).reshape(K * P)
+        self._factors = factors.to(torch.float32).reshape(K * P)
         self._recipe, self._run, self._epochs = recipe, self._steps, 0
         self._gradient = [torch.zeros_like(self.weight), torch.zeros_like(self.bias)]
         self._means = [torch.zeros_like(g) for g in self._gradient]
@@ -118,11 +124,12 @@ class BatchedEngine:
     def loss(self) -> Float[Tensor, " K"]:
         """Return the mean losses of the heads as they are."""
         K, C, d = self.weight.shape
-        samples, labels = self._samples.view(K, -1, d), self._labels.view(K, -1)
+        samples, labels, factors = self._samples.view(K, -1, d), self._labels.view(K, -1), self._factors.view(K, -1)
         rows = max(1, LOGITS_AT_ONCE // (K * C))
         for i in range(0, labels.shape[1], rows):
             logp = self._log_softmax(samples[:, i : i + rows])
-            self._losses[:, i : i + rows] = -logp.gather(2, labels[:, i : i + rows, None]).squeeze(2)
+            own = logp.gather(2, labels[:, i : i + rows, None]).squeeze(2)
+            self._losses[:, i : i + rows] = -own * factors[:, i : i + rows]
         return self._losses.mean(dim=1)
 
     def epoch(self, orders: Int[Tensor, "K P"]) -> Float[Tensor, " K"]:
@@ -143,10 +150,10 @@ class BatchedEngine:
             orders = self._orders[:, start : start + batch]
             K, n = orders.shape
             x = self._samples.index_select(0, orders.reshape(-1)).view(K, n, -1)
-            y = self._labels[orders].unsqueeze(2)
+            y, f = self._labels[orders].unsqueeze(2), self._factors[orders].unsqueeze(2)
             logp = self._log_softmax(x)
-            self._losses[:, start : start + n] = -logp.gather(2, y).squeeze(2)
-            residual = logp.exp_().scatter_add_(2, y, logp.new_full((), -1.0).expand_as(y)).div_(n)
+            self._losses[:, start : start + n] = (-logp.gather(2, y) * f).squeeze(2)
+            residual = logp.exp_().scatter_add_(2, y, logp.new_full((), -1.0).expand_as(y)).mul_(f).div_(n)
             torch.bmm(residual.mT, x, out=self._gradient[0])
             torch.sum(residual, 1, out=self._gradient[1])
             self._adam()
@@ -183,14 +190,18 @@ def fits_compiled(head: Head, device: torch.device) -> bool:
 
 
 def make_engine(
-    heads: Sequence[Head], samples: Sequence[Features], labels: Sequence[Labels], recipe: Optimiser
+    heads: Sequence[Head],
+    samples: Sequence[Features],
+    labels: Sequence[Labels],
+    factors: Sequence[Float[Tensor, " P"]],
+    recipe: Optimiser,
 ) -> CompiledEngine | BatchedEngine:
     """Set up the training of heads of one shape, each with as many samples, on the samples' device."""
     device, alone = samples[0].device, len(heads) == 1
     weights, biases = [head.weight.to(device) for head in heads], [head.bias.to(device) for head in heads]
-    W, b, x, y = (
+    W, b, x, y, f = (
         parts[0].unsqueeze(0) if alone else torch.stack(list(parts))  # a single head's samples are not copied
-        for parts in (weights, biases, samples, labels)
+        for parts in (weights, biases, samples, labels, factors)
     )
     compiled = alone and fits_compiled(heads[0], device)
-    return (CompiledEngine if compiled else BatchedEngine)(W, b, x, y, recipe)
+    return (CompiledEngine if compiled else BatchedEngine)(W, b, x, y, f, recipe)

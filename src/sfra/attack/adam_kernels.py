@@ -25,8 +25,8 @@ kernel = compiled(error_model="numpy", fastmath={"contract", "reassoc", "nsz"})
 
 @kernel
 @no_type_check
-def train_epoch(weight, bias, samples, labels, order, classes, batch, step, rate, decay):
-    """Train for one epoch; return the sum of the losses.
+def train_epoch(weight, bias, samples, labels, factors, order, classes, batch, step, rate, decay):
+    """Train for one epoch; return the sum of the losses, each times its factor.
 
     ``weight`` [4, rows, d] and ``bias`` [4, rows] hold the parameters, their gradient and Adam's two moments;
     ``step`` steps were done before.
@@ -38,7 +38,7 @@ def train_epoch(weight, bias, samples, labels, order, classes, batch, step, rate
         for block in range(start, stop, 4):
             chosen = order[block : min(block + 4, stop)]
             share = _ONE / np.float32(stop - start)
-            total += _residuals(weight[0], bias[0], samples, labels, chosen, classes, share, rows, z)
+            total += _residuals(weight[0], bias[0], samples, labels, factors, chosen, classes, share, rows, z)
             _add_gradient(weight[1], bias[1], samples, rows, z)
         step += 1
         speed = np.float32(rate / (1 - BETA_1**step))
@@ -50,20 +50,22 @@ def train_epoch(weight, bias, samples, labels, order, classes, batch, step, rate
 
 @kernel
 @no_type_check
-def sum_losses(weight, bias, samples, labels, classes):
-    """Return the sum of the losses of the parameters as they are, ``weight`` [rows, d] and ``bias`` [rows]."""
+def sum_losses(weight, bias, samples, labels, factors, classes):
+    """Sum the losses, times their factors, of parameters as they are, ``weight`` [rows, d] and ``bias`` [rows]."""
     z, rows, order = np.zeros((4, weight.shape[0]), np.float32), np.zeros(4, np.int64), np.arange(labels.size)
     total = 0.0
     for block in range(0, order.size, 4):
         chosen = order[block : block + 4]
-        total += _residuals(weight, bias, samples, labels, chosen, classes, _ONE, rows, z)
+        total += _residuals(weight, bias, samples, labels, factors, chosen, classes, _ONE, rows, z)
     return total
 
 
 @kernel
 @no_type_check
-def _residuals(weight, bias, samples, labels, chosen, classes, share, rows, z):
+def _residuals(weight, bias, samples, labels, factors, chosen, classes, share, rows, z):
     """Fill ``z`` [4, rows] with the residuals of up to four samples; return the sum of their losses.
+
+    A factor counts in both: the residual is ``share · factor · (softmax(z) - onehot(label))``.
 
     Missing samples repeat the last one, in ``rows``, with a residual of zero.
     """
@@ -73,7 +75,8 @@ def _residuals(weight, bias, samples, labels, chosen, classes, share, rows, z):
     z[chosen.size :] = _ZERO
     total = 0.0
     for i in range(chosen.size):
-        total += _residual(z[i], labels[rows[i]], classes, share)
+        factor = factors[rows[i]]
+        total += factor * _residual(z[i], labels[rows[i]], classes, share * factor)
     return total
 
 

@@ -10,6 +10,7 @@ from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.relearn import relearn_many
 from sfra.attack.scale import Canonical, Native, Placed, Scale, place
 from sfra.attack.settings import AttackSettings
+from sfra.attack.weight import choose_weight
 from sfra.core.head import Head
 from sfra.core.types import Progress
 
@@ -73,7 +74,7 @@ def relearn_release(
         group.append((setting, seed, placed, _probes(placed.head, forget, config, seed)))
         size = len(group) * group[-1][3].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
-            runs += _relearn(group, config)
+            runs += _relearn(group, len(forget), config)
             group = []
         if progress is not None:
             progress("relearning", len(runs) + len(group), len(jobs))
@@ -97,7 +98,8 @@ def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int
     )
 
 
-def _relearn(group: Sequence[tuple[Setting, int, Placed, Probes]], config: AttackSettings) -> list[Run]:
+def _relearn(group: Sequence[tuple[Setting, int, Placed, Probes]], forgotten: int, config: AttackSettings) -> list[Run]:
+    weight = choose_weight(config.forget_weight)
     paths = relearn_many(
         [placed.head for _, _, placed, _ in group],
         [probes for _, _, _, probes in group],
@@ -106,6 +108,7 @@ def _relearn(group: Sequence[tuple[Setting, int, Placed, Probes]], config: Attac
         learning_rate=config.learning_rate,
         weight_decay=config.weight_decay,
         batch_size=config.batch_size,
+        probe_weights=[weight.probe_weights(probes, at.head.classes - forgotten) for _, _, at, probes in group],
         device=config.device,
     )
     return [

@@ -27,7 +27,8 @@ class Trajectory:
     biases: Float[Tensor, "kept C"]
     """``b`` after each kept epoch."""
     losses: Curve
-    """Mean cross-entropy: entry 0 of the released head on all probes, entry e over the batches of epoch e."""
+    """Mean cross-entropy, weighted as the probes are: entry 0 of the released head on all probes, entry e over the
+    batches of epoch e."""
     kept: tuple[int, ...]
     """The epochs whose heads are there, ascending; 0 and the last always are."""
 

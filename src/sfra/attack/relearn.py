@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Int
+from jaxtyping import Float, Int
 from torch import Tensor
 
 from sfra.attack.adam import Optimiser, fits_compiled, make_engine
@@ -19,6 +19,9 @@ from sfra.attack.path import Record, Trajectory, kept_epochs, refuse_divergence
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels
+
+Weights = Float[Tensor, " P"]
+"""How much each probe counts in the loss."""
 
 
 @runtime_checkable
@@ -43,13 +46,16 @@ def relearn(
     learning_rate: float = 1e-2,
     weight_decay: float = 1e-4,
     batch_size: int = 256,
+    probe_weights: Weights | None = None,
     device: str | torch.device | None = None,
     record: Record = "all",
 ) -> Trajectory:
     """Train a copy of the head on labelled probes and return the whole path.
 
-    Minimises the mean of ``-log softmax(W s + b)_y`` over the probes ``(s, y)`` with Adam (betas 0.9 and 0.999,
-    epsilon 1e-8, the weight decay added to the gradient). Epoch ``e`` visits the probes in the order of the
+    Minimises ``Σ_i v_i · -log softmax(W s_i + b)_{y_i} / Σ_i v_i`` over the probes ``(s_i, y_i)`` of weight ``v_i``
+    with Adam (betas 0.9 and 0.999, epsilon 1e-8, the weight decay added to the gradient). A batch of ``n`` probes
+    contributes ``1/n Σ f_i · -log softmax`` with ``f_i = v_i P / Σ v``, 1 on average over all ``P`` probes, so that its
+    gradient is that of the whole loss in the mean over batches. Epoch ``e`` visits the probes in the order of the
     ``e``-th ``torch.randperm`` of a CPU generator with the given seed, on every device, in batches of
     ``batch_size``; the last batch holds what is left. Head and probes stay as they are.
 
@@ -61,6 +67,7 @@ def relearn(
         learning_rate: of Adam.
         weight_decay: of Adam, as an L2 term in the gradient of weight and bias.
         batch_size: probes per step.
+        probe_weights: ``v`` [P], positive; all equal when left out.
         device: where to compute; the probes' device when left out.
         record: ``"all"`` heads, or to save memory only the ``"last"`` one or those of the given epochs; the
             released and the last head are always kept.
@@ -79,6 +86,7 @@ def relearn(
         learning_rate=learning_rate,
         weight_decay=weight_decay,
         batch_size=batch_size,
+        probe_weights=None if probe_weights is None else [probe_weights],
         device=device,
         record=record,
     )[0]
@@ -93,6 +101,7 @@ def relearn_many(
     learning_rate: float = 1e-2,
     weight_decay: float = 1e-4,
     batch_size: int = 256,
+    probe_weights: Sequence[Weights] | None = None,
     device: str | torch.device | None = None,
     record: Record = "all",
 ) -> list[Trajectory]:
@@ -102,15 +111,16 @@ def relearn_many(
     :func:`relearn` to the last bit. On a GPU all heads of the same shape and number of probes are trained in one
     batch and agree with :func:`relearn` up to float rounding; their probes are in its memory together.
     """
-    if not len(heads) == len(probes) == len(seeds):
+    weights: Sequence[Weights | None] = [None] * len(heads) if probe_weights is None else probe_weights
+    if not len(heads) == len(probes) == len(seeds) == len(weights):
         raise InputError(
             "heads, probes and seeds do not pair up",
-            expected="one of each per run",
-            got=f"{len(heads)} heads, {len(probes)} probes, {len(seeds)} seeds",
+            expected="one of each, and of the weights if given, per run",
+            got=f"{len(heads)} heads, {len(probes)} probes, {len(seeds)} seeds, {len(weights)} weights",
         )
     recipe = Optimiser(learning_rate=learning_rate, weight_decay=weight_decay, batch_size=batch_size)
     kept = kept_epochs(epochs, record)
-    runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, strict=True)]
+    runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, weights, strict=True)]
     paths: dict[int, Trajectory] = {}
     groups = _groups(runs)
     for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept), strict=True):
@@ -121,9 +131,16 @@ def relearn_many(
 
 
 class _Run:
-    """One head to relearn, with its checked probes and its seed."""
+    """One head to relearn, with its checked probes, what they count, and its seed."""
 
-    def __init__(self, head: Head, probes: LabelledProbes, seed: int, device: str | torch.device | None) -> None:
+    def __init__(
+        self,
+        head: Head,
+        probes: LabelledProbes,
+        seed: int,
+        weights: Weights | None,
+        device: str | torch.device | None,
+    ) -> None:
         if not isinstance(probes, LabelledProbes):
             got = type(probes).__name__
             raise InputError("these are not probes", expected="what sfra.sample_probes returns", got=got)
@@ -133,6 +150,7 @@ class _Run:
         self.device = torch.device(samples.device if device is None else device)
         self.samples = samples.detach().to(self.device, torch.float32)
         self.labels = labels.to(self.device, torch.int64)
+        self.factors = _factors(weights, len(labels)).to(self.device)
 
 
 def _check_probes(head: Head, samples: Tensor, labels: Tensor) -> None:
@@ -157,6 +175,20 @@ def _check_probes(head: Head, samples: Tensor, labels: Tensor) -> None:
             expected=f"0 to {head.classes - 1}",
             got=low if low < 0 else high,
         )
+
+
+def _factors(weights: Weights | None, probes: int) -> Weights:
+    """Scale the weights of the probes to the mean 1."""
+    if weights is None:
+        return torch.ones(probes)
+    if weights.shape != (probes,) or not bool(((weights > 0) & weights.isfinite()).all()):
+        raise InputError(
+            "the weights of the probes cannot be used",
+            expected=f"{probes} positive numbers",
+            got=f"shape {list(weights.shape)}, from {float(weights.min())} to {float(weights.max())}",
+        )
+    exact = weights.detach().to("cpu", torch.float64)
+    return (exact * (probes / exact.sum())).float()
 
 
 def _groups(runs: Sequence[_Run]) -> list[list[int]]:
@@ -185,8 +217,9 @@ def _train_groups(
 
 def _train(runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...]) -> list[Trajectory]:
     """Train the runs of one group side by side and write down the kept epochs."""
-    heads, samples, labels = zip(*((run.head, run.samples, run.labels) for run in runs), strict=True)
-    engine = make_engine(heads, samples, labels, recipe)
+    parts = ((run.head, run.samples, run.labels, run.factors) for run in runs)
+    heads, samples, labels, factors = zip(*parts, strict=True)
+    engine = make_engine(heads, samples, labels, factors, recipe)
     orders = _orders(len(runs[0].labels), [run.seed for run in runs])
     weights, biases = (t.new_empty(len(runs), len(kept), *t.shape[1:]) for t in (engine.weight, engine.bias))
     losses = weights.new_empty(len(runs), kept[-1] + 1)

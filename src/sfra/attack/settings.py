@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.attack.scale import ScaleChoice, choose_scale
+from sfra.attack.weight import choose_weight
 from sfra.core.checked import check_fields
 from sfra.core.cpu import check_threads
 from sfra.core.errors import InputError
@@ -44,6 +45,8 @@ class AttackSettings:
     learning_rate: Annotated[float, Meta(gt=0)] = 1e-2
     weight_decay: Annotated[float, Meta(ge=0)] = 1e-4
     batch_size: Count = 256
+    forget_weight: str = "published"
+    """How much forget probes count in the loss: a name of ``sfra.attack.weight.FORGET_WEIGHTS``."""
     scale: str | float = "canonical"
     """Scale of the verdict: a name of ``sfra.attack.scale.SCALES``, or a number for κ."""
     seeds: Count = 1
@@ -65,6 +68,7 @@ class AttackSettings:
             got = f"{self.learning_rate}, {self.weight_decay}"
             raise InputError("learning_rate and weight_decay must be finite", got=got)
         self.scales  # noqa: B018  (checks the scale)
+        choose_weight(self.forget_weight)
         self.probe_settings(MIN_CLASSES)  # checks proposal, score and assignment
 
     @property

@@ -10,6 +10,9 @@ from sfra.attack.scale import KAPPA, SWEEP
 from sfra.attack.settings import AttackSettings
 from sfra.core.errors import InputError, meant
 
+LATER = {"forget_weight": "published"}
+"""Settings that audits got later, with what held before: files and cells that do not name them mean this."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class AuditConfig(AttackSettings):

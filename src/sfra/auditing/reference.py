@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import msgspec
 
 from sfra.attack.grid import settings_of
-from sfra.auditing.config import AuditConfig
+from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.inputs import Subject, refuse_same
 from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
@@ -48,7 +48,7 @@ def check_earlier(earlier: AuditResult, subject: Subject, config: AuditConfig) -
     own = json.loads(json.dumps(config.resolved(subject.classes, len(subject.forget)).to_dict()))
     for name in own:
         if name not in FREE:
-            _same(name, own[name], earlier.settings.get(name))
+            _same(name, own[name], (LATER | earlier.settings).get(name))
     here = data_facts(subject)
     for name in ("samples", "labels", "validation"):
         _same(f"evaluation data ({name})", getattr(here, name, None), getattr(earlier.data, name, None))

@@ -137,15 +137,16 @@ class _Plan:
         return _goal("audit", settings, needs, identity)
 
     def _audit_settings(self, forget: Forget, changes: Mapping[str, Any]) -> dict[str, Any]:
-        from sfra.auditing.config import AuditConfig
+        from sfra.auditing.config import LATER, AuditConfig
 
-        given = {**self.protocol.audit, **changes}
+        given = {**LATER, **self.protocol.audit, **changes}
         missing = bool(given.pop("missing_row", False))
         try:
             config = AuditConfig(**given).to_dict()
         except TypeError as problem:
             raise InputError(f"the protocol {self.protocol.name}: an audit cannot be set so", got=problem) from None
-        kept = {name: value for name, value in config.items() if name not in UNBOUND}
+        left_out = {name for name, value in LATER.items() if config[name] == value}.union(UNBOUND)
+        kept = {name: value for name, value in config.items() if name not in left_out}
         return {"forget": forget, "missing_row": missing, "config": kept}
 
     def _splits(self, model: Cell, *splits: str) -> dict[str, Cell]:

@@ -57,6 +57,9 @@ def audit(
     score: Annotated[str, how("NAME", "Score that ranks the probes (sfra list scores).")] = "softmax",
     assignment: Annotated[str, how("NAME", "How forget classes share probes (sfra list assignments).")] = "greedy",
     scale: Annotated[str, how("SCALE", "Scale of the verdict: a number, or a name (sfra list scales).")] = "canonical",
+    forget_weight: Annotated[
+        str, how("NAME", "How much forget probes count in the loss (sfra list weights).")
+    ] = "published",
     epochs: Annotated[int, how("N", "Length of the relearning, in passes over the probes.")] = 100,
     seeds: Annotated[int, how("N", "How many times to audit, each with new draws; scores are means.")] = 1,
     max_draws: Annotated[Count, how("N", "Give up after this many draws for a run.", default="a billion")] = None,
@@ -101,6 +104,7 @@ def audit(
             score=score,
             assignment=assignment,
             scale=_number(scale),
+            forget_weight=forget_weight,
             epochs=epochs,
             seeds=seeds,
             seed=seed,

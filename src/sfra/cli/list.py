@@ -86,6 +86,10 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
         _from("sfra.attack.scale", lambda found: {name: one.sentence for name, one in found.SCALES.items()} | NUMBER),
     ),
     "scores": ("scores that rank the probes (--score)", _from("sfra.attack.probes.scores", _got)),
+    "weights": (
+        "how much forget probes count in the loss (--forget-weight)",
+        _from("sfra.attack.weight", lambda found: {k: one.sentence for k, one in found.FORGET_WEIGHTS.items()}),
+    ),
 }
 """What can be listed: what it is, and how to find it; nothing is imported for the others."""
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def audit(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Audit a head on its features, beside the audit of its reference."""
     from sfra.auditing.audit import audit as run
-    from sfra.auditing.config import AuditConfig
+    from sfra.auditing.config import LATER, AuditConfig
 
     config = {name: value for name, value in settings["config"].items() if name not in ("kappa", "sweep")}
     head, test = read_features(inputs["test"])
@@ -32,7 +32,7 @@ def audit(settings: Settings, inputs: Inputs, out: Path, context: Context) -> di
         reference=inputs["reference"] / "audit.json" if "reference" in inputs else None,
         missing_row=missing,
         progress=tell_stage(context),
-        config=AuditConfig(**{**config, "budgets": tuple(config["budgets"])}, device=context.device),
+        config=AuditConfig(**{**LATER, **config, "budgets": tuple(config["budgets"])}, device=context.device),
     )
     report.save(out)
     return {"verdict": report.verdict, "rs": report.rs, "delta_rs": report.delta_rs}

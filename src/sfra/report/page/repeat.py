@@ -7,12 +7,16 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from sfra.auditing.config import LATER
 from sfra.auditing.result import AuditResult
 from sfra.bench.tables.names import DATASETS
 
 Part = list[str]
 
-OPTIONS = ("n", "m", "proposal", "score", "assignment", "scale", "epochs", "seeds", "seed", "max_draws")
+OPTIONS = (
+    *("n", "m", "proposal", "score", "assignment", "scale"),
+    *("forget_weight", "epochs", "seeds", "seed", "max_draws"),
+)
 """Settings that have an option of the same name."""
 
 PER_LINE = 4
@@ -43,7 +47,7 @@ _NAMED = re.compile(r"(.+) \(test\)")
 
 def command(audit: AuditResult) -> str:
     """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
-    settings = audit.settings
+    settings = LATER | audit.settings
     parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
     parts += [*_data(audit), *_architectures(audit)]
     parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
