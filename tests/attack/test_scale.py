@@ -14,7 +14,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from builders.audits import FORGET, KEPT, ROWS, D, knowing
-from sfra.attack.scale import KAPPA, SWEEP, Canonical, Native, Scale, place, scale_curve
+from sfra.attack.anchor import Anchor
+from sfra.attack.scale import KAPPA, SWEEP, Anchored, Canonical, Native, Scale, place, scale_curve
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 
@@ -58,23 +59,92 @@ def test_native_scale_leaves_the_head_as_it_is() -> None:
     assert placed.head.fingerprint == head.fingerprint
 
 
+def spread(width: int = 5) -> Tensor:
+    """Features of images that show nothing: correlated, off centre, in double precision."""
+    generator = torch.Generator().manual_seed(2)
+    mixed = (
+        torch.randn(100, width, generator=generator).double() @ torch.randn(width, width, generator=generator).double()
+    )
+    return mixed + 0.5
+
+
+ANCHOR = Anchor.of(spread())
+
+
+@pytest.mark.parametrize("scale", [Canonical(), Anchored(), Anchored(0.4)])
 @pytest.mark.parametrize("forget", [(2,), (1, 4)])
-def test_placing_keeps_the_softmax_of_every_sample(forget: tuple[int, ...]) -> None:
+def test_placing_keeps_the_softmax_of_every_sample(forget: tuple[int, ...], scale: Scale) -> None:
     head, features = random_head(), torch.randn(200, 5, generator=torch.Generator().manual_seed(1))
-    placed = place(head, forget, scale=Canonical())
+    placed = place(head, forget, scale=scale, anchor=ANCHOR)
     torch.testing.assert_close(
         placed.head(placed.features(features)).softmax(1), head(features).softmax(1), rtol=1e-4, atol=1e-6
     )
 
 
-@pytest.mark.parametrize("scale", [Canonical(0.3), Canonical(2.0), Native()])
+@pytest.mark.parametrize("scale", [Canonical(0.3), Canonical(2.0), Native(), Anchored()])
 def test_a_relearned_head_answers_the_same_in_released_and_in_placed_coordinates(scale: Scale) -> None:
     features = torch.randn(500, 5, generator=torch.Generator().manual_seed(1))
-    placed = place(random_head(), [2], scale=scale)
+    placed = place(random_head(), [2], scale=scale, anchor=ANCHOR)
     relearned = random_head(seed=8)  # any head of these coordinates
     here, there = relearned(placed.features(features)), placed.released(relearned)(features)
     torch.testing.assert_close(here, there, rtol=1e-5, atol=1e-5)
     assert torch.equal(here.argmax(1), there.argmax(1))
+
+
+@pytest.mark.parametrize(("classes", "forget"), [(4, (1,)), (5, (0, 3)), (9, (8,))])
+def test_the_anchored_origin_is_the_nearest_point_at_which_retain_classes_have_equal_logits(
+    classes: int, forget: tuple[int, ...]
+) -> None:
+    head = random_head(classes)
+    kept = [k for k in range(classes) if k not in forget]
+    sigma = np.linalg.inv(np.cov(spread().numpy().T, ddof=0))
+    mean, W, b = spread().numpy().mean(0), head.weight.double().numpy()[kept], head.bias.double().numpy()[kept]
+    equal, offset = W - W.mean(0), b - b.mean()
+
+    def off(z: NDArray[np.float64]) -> float:  # logits first, distance to break the tie
+        return float(np.sum((equal @ z + offset) ** 2) + 1e-9 * (z - mean) @ sigma @ (z - mean))
+
+    hessian = 2 * (equal.T @ equal + 1e-9 * sigma)
+    best = mean - np.linalg.solve(hessian, 2 * equal.T @ (equal @ mean + offset))  # its minimum, in closed form
+    placed = place(head, forget, scale=Anchored(), anchor=ANCHOR)
+    assert placed.frame is not None
+    origin = torch.linalg.solve(placed.frame.matrix, -placed.frame.shift).numpy()
+    np.testing.assert_allclose(origin, best, atol=1e-5)
+    assert off(best) <= off(best + 1e-2 * RNG.normal(size=5))
+    if len(kept) - 1 < head.width:
+        assert float(placed.head.bias[kept].std()) < 1e-6
+
+
+def test_anchored_rows_have_the_median_norm_in_units_of_the_anchor() -> None:
+    head = random_head()
+    rows = (head.weight - head.weight[[0, 1, 3, 4, 5, 6]].mean(0)).double().numpy()
+    norms = sorted(float(np.sqrt(rows[k] @ np.cov(spread().numpy().T, ddof=0) @ rows[k])) for k in (0, 1, 3, 4, 5, 6))
+    placed = place(head, [2], scale=Anchored(2.5), anchor=ANCHOR)
+    assert placed.gain == pytest.approx(2.5 / ((norms[2] + norms[3]) / 2), rel=1e-6)
+
+
+@pytest.mark.parametrize("variant", ["released", "reset-row"])
+def test_an_affine_disguise_changes_the_anchored_head_and_features_by_rounding_only(variant: str) -> None:
+    head, features, A = (
+        random_head(),
+        spread()[:30],
+        torch.randn(5, 5, dtype=torch.float64, generator=torch.Generator().manual_seed(4)),
+    )
+    shift = torch.linspace(-9, 9, 5, dtype=torch.float64)
+    W = torch.linalg.solve(A, head.weight.double(), left=False)
+    other = Head(W, head.bias.double() - W @ shift)
+    one, two = (
+        place(h, [2], scale=Anchored(), variant=variant, seed=3, anchor=Anchor.of(points))
+        for h, points in ((head, spread()), (other, spread() @ A.T + shift))
+    )
+    torch.testing.assert_close(two.head.weight, one.head.weight, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(two.head.bias, one.head.bias, rtol=1e-4, atol=1e-4)
+    torch.testing.assert_close(two.features(features @ A.T + shift), one.features(features), rtol=1e-4, atol=1e-4)
+
+
+def test_the_anchored_scale_says_what_it_lacks() -> None:
+    with pytest.raises(InputError, match="needs features of synthetic images"):
+        place(random_head(), [2], scale=Anchored())
 
 
 @pytest.mark.parametrize("factor", [0.5, 2.0, 1024.0, 2.0**-20])

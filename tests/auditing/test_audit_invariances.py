@@ -9,8 +9,12 @@ import msgspec
 import pytest
 import torch
 
-from builders.audits import FORGET, MEANS, QUICK, codes, compare, hidden, never_seen
+from builders.audits import FORGET, MEANS, QUICK, Toy, codes, compare, hidden, never_seen
 from sfra.auditing.result import AuditReport
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.data import FeatureSet
+from sfra.unlearn.disguises import DISGUISES
 
 
 def comparable(report: AuditReport) -> dict[str, Any]:
@@ -92,3 +96,54 @@ def test_a_missing_row_gives_the_audit_of_a_row_that_is_reset() -> None:
     mine = [row for row in missing.results if row.scale == "canonical"]
     for one, other in zip(theirs, mine, strict=True):
         assert msgspec.structs.replace(other, variant=one.variant) == one
+
+
+AFFINE = [name for name, one in DISGUISES.items() if not one.hides]
+
+
+def anchored(toy: Toy, disguise: str | None = None) -> Toy:
+    """Give a toy features of synthetic images, then disguise all of it."""
+    noise = torch.randn(200, toy.head.width, generator=torch.Generator().manual_seed(9)) + 1.0
+    head, features = toy.head, toy.data.features
+    if disguise is not None:
+        other = DISGUISES[disguise](head, [FORGET])
+        head, features, noise = other.head, other.features(features), other.features(noise)
+    return Toy(head, FeatureSet(features=features, labels=toy.data.labels, anchor=noise))
+
+
+@pytest.fixture(scope="module")
+def measured() -> AuditReport:
+    return compare(anchored(hidden(bias=-3.0)), anchored(never_seen()), scale="anchored")
+
+
+@pytest.mark.parametrize("disguise", AFFINE)
+def test_no_affine_disguise_moves_the_anchored_reading(disguise: str, measured: AuditReport) -> None:
+    other = compare(anchored(hidden(bias=-3.0), disguise), anchored(never_seen()), scale="anchored")
+    assert (other.scale, other.verdict) == ("anchored", measured.verdict)
+    pairs = zip(measured.results, other.results, strict=True)
+    assert max(abs(a.rs - b.rs) for a, b in pairs if a.scale == "anchored") < 0.01  # less than one sample of 60
+
+
+def test_a_dead_feature_does_not_count(measured: AuditReport) -> None:
+    toy = anchored(hidden(bias=-3.0))
+    dead = torch.nn.functional.pad
+    assert toy.data.anchor is not None
+    data = FeatureSet(
+        features=dead(toy.data.features, (0, 1)), labels=toy.data.labels, anchor=dead(toy.data.anchor, (0, 1))
+    )
+    other = compare(
+        Toy(Head(dead(toy.head.weight, (0, 1)), toy.head.bias), data), anchored(never_seen()), scale="anchored"
+    )
+    assert other.rs == pytest.approx(measured.rs, abs=0.01)
+    assert other.relearned_head.width == toy.head.width + 1
+
+
+def test_an_extra_linear_layer_moves_the_canonical_reading(measured: AuditReport) -> None:
+    other = compare(anchored(hidden(bias=-3.0), "linear-layer"), anchored(never_seen()), scale="anchored")
+    pairs = zip(measured.results, other.results, strict=True)
+    assert max(abs(a.rs - b.rs) for a, b in pairs if a.scale == "canonical") > 0.1
+
+
+def test_without_features_of_synthetic_images_the_anchored_scale_is_refused() -> None:
+    with pytest.raises(InputError, match="needs features of synthetic images"):
+        compare(hidden(), never_seen(), scale="anchored", **QUICK)

@@ -27,6 +27,7 @@ from sfra.auditing.inputs import (
 from sfra.auditing.naming import forget_classes
 from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet, load_data
+from sfra.data.noise import noise_images
 from sfra.release import Release
 
 EARLIER = audit(hidden().head, FORGET, n=100, m=10, epochs=1, threads=1)
@@ -134,6 +135,19 @@ def opened(
     return open_subject(
         made, forget, test, validation, missing=missing, cache=False, progress=lambda stage, done, total: None
     )
+
+
+def test_the_anchored_scale_gets_features_of_noise_as_large_as_the_images() -> None:
+    def encoder(batch: Tensor) -> Tensor:
+        return batch.flatten(1)[:, :D]
+
+    made, quiet = release(encoder=encoder), lambda stage, done, total: None
+    subject = open_subject(made, (FORGET,), images(), None, missing=False, cache=False, anchored=True, progress=quiet)
+    (noise,) = noise_images(2000, (1, 8, 8)).batches(2000)
+    assert subject.test is not None
+    assert subject.test.anchor is not None
+    assert torch.equal(subject.test.anchor, noise.flatten(1)[:, :D])
+    assert opened(made, images()).anchor is None
 
 
 def test_features_are_what_the_encoder_gives() -> None:

@@ -90,7 +90,7 @@ def test_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
         ("proposals", proposals.names()),
         ("recipes", recipes.names()),
         ("rules", RULES),
-        ("scales", ("canonical", "native", "sweep", "NUMBER")),
+        ("scales", ("canonical", "native", "sweep", "anchored", "NUMBER")),
         ("scores", scores.names()),
         ("weights", FORGET_WEIGHTS),
     ],

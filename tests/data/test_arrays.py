@@ -46,6 +46,20 @@ def test_a_features_file_is_read_as_float32_with_int64_labels(tmp_path: Path, su
 
 
 @pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
+def test_a_features_file_may_hold_features_of_synthetic_images(tmp_path: Path, suffix: str) -> None:
+    data = load_data(write(tmp_path, suffix, features=FEATURES, labels=LABELS, anchor=FEATURES[:2].astype(np.float16)))
+    assert isinstance(data, FeatureSet)
+    assert data.anchor is not None
+    np.testing.assert_array_equal(data.anchor.numpy(), FEATURES[:2].astype(np.float16).astype(np.float32))
+
+
+@pytest.mark.parametrize("anchor", [FEATURES[:, :3], np.full_like(FEATURES, np.nan), FEATURES[0], LABELS[:, None]])
+def test_an_anchor_that_is_none_is_refused(tmp_path: Path, anchor: NDArray[Any]) -> None:
+    with pytest.raises(InputError, match=r"anchor of data|not a table of numbers"):
+        load_data(write(tmp_path, ".npz", features=FEATURES, labels=LABELS, anchor=anchor))
+
+
+@pytest.mark.parametrize("suffix", [".npz", ".safetensors"])
 def test_an_images_file_gives_the_same_images_in_either_layout(tmp_path: Path, suffix: str) -> None:
     first = load_data(write(tmp_path, suffix, images=COLOUR, labels=LABELS))
     channels_last = np.ascontiguousarray(COLOUR.transpose(0, 2, 3, 1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from sfra.attack.anchor import Anchor
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.relearn import relearn_many
@@ -63,14 +64,15 @@ def relearn_release(
     settings: Sequence[Setting],
     config: AttackSettings,
     *,
+    anchor: Anchor | None = None,
     progress: Progress | None = None,
 ) -> list[Run]:
-    """Sample probes and relearn the head for every setting and seed."""
+    """Sample probes and relearn the head for every setting and seed; ``anchor`` serves the anchored scale."""
     jobs = [(setting, config.seed + i) for i in range(config.seeds) for setting in settings]
     runs: list[Run] = []
     group: list[tuple[Setting, int, Placed, Probes]] = []
     for setting, seed in jobs:
-        placed = place(head, forget, scale=setting.scale, variant=setting.variant, seed=seed)
+        placed = place(head, forget, scale=setting.scale, variant=setting.variant, seed=seed, anchor=anchor)
         group.append((setting, seed, placed, _probes(placed.head, forget, config, seed)))
         size = len(group) * group[-1][3].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):

@@ -1,17 +1,22 @@
 """The scale of an audit: the same classifier, seen by the proposal at a chosen size.
 
 Features times ``s`` and weight over ``s`` is the same classifier, but the proposal ``N(0, I)`` meets another head. A
-scale chooses one form of the head: a class with ``place(head, retain) -> Placed``. ``SCALES`` lists them.
+scale chooses one form of the head: a class with ``place(head, retain, anchor) -> Placed``. ``SCALES`` lists them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import ClassVar, Protocol, runtime_checkable
 
+import torch
+from jaxtyping import Float
+from torch import Tensor
+
+from sfra.attack.anchor import Affine, Anchor
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features
@@ -29,14 +34,23 @@ class Placed:
 
     head: Head
     gain: float = 1.0
+    frame: Affine | None = None
+    """Coordinates that the features are brought to before they are divided; None leaves them as released."""
 
-    def features(self, features: Features) -> Features:
+    def framed(self, features: Features) -> Float[Tensor, "n r"]:
+        """Return released features in the frame of this head, not yet divided by the gain."""
+        return features if self.frame is None else self.frame(features)
+
+    def features(self, features: Features) -> Float[Tensor, "n r"]:
         """Return released features in the coordinates of this head."""
-        return features / self.gain
+        return self.framed(features) / self.gain
 
     def released(self, head: Head) -> Head:
         """Return a head of these coordinates (a relearned one) in those of the released features."""
-        return Head(head.weight / self.gain, head.bias)
+        if self.frame is None:
+            return Head(head.weight / self.gain, head.bias)
+        weight = head.weight.double() / self.gain
+        return Head(weight @ self.frame.matrix, head.bias.double() + weight @ self.frame.shift)
 
 
 @runtime_checkable
@@ -51,8 +65,8 @@ class Scale(Protocol):
     def kappa(self) -> float | None:
         """Median norm of the centred retain rows, where the scale fixes it."""
 
-    def place(self, head: Head, retain: Sequence[int]) -> Placed:
-        """Bring a head to this scale; only its retain rows count."""
+    def place(self, head: Head, retain: Sequence[int], anchor: Anchor | None = None) -> Placed:
+        """Bring a head to this scale; only its retain rows count, and the anchor of its encoder where it takes one."""
 
 
 @dataclass(frozen=True)
@@ -62,7 +76,7 @@ class Native:
     name: ClassVar[str] = "native"
     kappa: ClassVar[None] = None
 
-    def place(self, head: Head, retain: Sequence[int]) -> Placed:
+    def place(self, head: Head, retain: Sequence[int], anchor: Anchor | None = None) -> Placed:
         """Leave the head as it is."""
         return Placed(head=head)
 
@@ -83,7 +97,7 @@ class Canonical:
         """``canonical``, or the number."""
         return "canonical" if self.kappa == KAPPA else f"kappa={self.kappa:.4g}"
 
-    def place(self, head: Head, retain: Sequence[int]) -> Placed:
+    def place(self, head: Head, retain: Sequence[int], anchor: Anchor | None = None) -> Placed:
         """Centre and rescale the head."""
         rows = head.weight[list(retain)].double()
         centre = rows.mean(0)
@@ -98,6 +112,35 @@ class Canonical:
         gain, bias = self.kappa / size, head.bias.double()
         weight = (head.weight.double() - centre) * gain
         return Placed(head=Head(weight, bias - bias[list(retain)].quantile(0.5)), gain=gain)
+
+
+@dataclass(frozen=True)
+class Anchored:
+    """Canonical rows in units of an anchor: the same for every affine disguise ``z -> A z + c`` of the features.
+
+    Features are whitened by the mean and the covariance of the encoder's features of synthetic images. The origin moves
+    to the nearest point, in these units, at which all retain classes have equal logits. Then as :class:`Canonical`.
+    """
+
+    kappa: float = KAPPA
+    name: ClassVar[str] = "anchored"
+
+    def place(self, head: Head, retain: Sequence[int], anchor: Anchor | None = None) -> Placed:
+        """Whiten, move the origin, centre and rescale."""
+        if anchor is None:
+            raise InputError(
+                "the anchored scale needs features of synthetic images",
+                expected="a whole model with images to measure on, or a features file with an array 'anchor'",
+                got="neither",
+                do="add the features of more noise images than the model has features to the file, or use canonical",
+            )
+        W, kept = head.weight.double(), list(retain)
+        rows, bias = W @ anchor.root, head.bias.double() + W @ anchor.mean
+        rows, bias = rows - rows[kept].mean(0), bias - bias[kept].mean()
+        origin = -torch.linalg.pinv(rows[kept], rtol=1e-6) @ bias[kept]
+        placed = Canonical(self.kappa).place(Head(rows, bias + rows @ origin), retain)
+        frame = Affine(matrix=anchor.inverse, shift=-anchor.inverse @ anchor.mean - origin)
+        return replace(placed, frame=frame)
 
 
 SWEEP = tuple(Canonical(KAPPA * 2.0 ** (step / 4)) for step in range(-4, 5))
@@ -122,6 +165,10 @@ SCALES: dict[str, ScaleChoice] = {
         sentence="canonical for the verdict, and a curve from half to twice that size",
         verdict=Canonical(),
         further=SWEEP,
+    ),
+    "anchored": ScaleChoice(
+        sentence="canonical in units of the features of synthetic images: blind to every affine disguise",
+        verdict=Anchored(),
     ),
 }
 """Scales by name. An audit always covers ``canonical`` and ``native``, whatever the verdict rests on."""
@@ -148,7 +195,15 @@ def choose_scale(given: str | float) -> ScaleChoice:
     return ScaleChoice(sentence=f"centred rows with median norm {kappa:g}", verdict=Canonical(kappa))
 
 
-def place(head: Head, forget: Sequence[int], *, scale: Scale, variant: str = "released", seed: int = 0) -> Placed:
+def place(
+    head: Head,
+    forget: Sequence[int],
+    *,
+    scale: Scale,
+    variant: str = "released",
+    seed: int = 0,
+    anchor: Anchor | None = None,
+) -> Placed:
     """Bring a head to a scale, with its forget rows as released, reset or restored.
 
     Args:
@@ -157,6 +212,7 @@ def place(head: Head, forget: Sequence[int], *, scale: Scale, variant: str = "re
         scale: The scale.
         variant: One of ``VARIANTS``. Fresh rows are drawn at the new scale, so they do not depend on the release's.
         seed: Seed of fresh rows.
+        anchor: How features of synthetic images spread, for a scale that takes it.
 
     >>> head = Head(weight=[[3.0, 0.0], [-3.0, 0.0], [0.0, 9.0]])
     >>> place(head, [2], scale=Canonical(2.0)).head.weight.tolist()
@@ -165,11 +221,11 @@ def place(head: Head, forget: Sequence[int], *, scale: Scale, variant: str = "re
     if variant not in VARIANTS:
         raise InputError("unknown variant", expected=" or ".join(VARIANTS), got=variant)
     there = set() if variant == "restored-row" else set(forget)
-    placed = scale.place(head, [k for k in range(head.classes) if k not in there])
+    placed = scale.place(head, [k for k in range(head.classes) if k not in there], anchor)
     if variant == "released":
         return placed
     fresh = placed.head.reset_rows if variant == "reset-row" else placed.head.restore_rows
-    return Placed(head=fresh(forget, seed=seed), gain=placed.gain)
+    return replace(placed, head=fresh(forget, seed=seed))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -115,7 +115,8 @@ def audit(
 def gather(subject: Subject, config: AuditConfig, progress: Progress, *, fresh: bool = False) -> Evidence:
     """Relearn a subject in every setting, without data, then measure what came back, where there is data."""
     settings = settings_of(config, missing=subject.missing, fresh=fresh)
-    runs = relearn_release(subject.release.head, subject.forget, settings, config, progress=progress)
+    head = subject.release.head
+    runs = relearn_release(head, subject.forget, settings, config, anchor=subject.anchor, progress=progress)
     measured = None
     if subject.split is not None:
         measured = measure(runs, subject.split, subject.forget, device=config.device)

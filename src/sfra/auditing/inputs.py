@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Literal, NoReturn
@@ -12,6 +12,8 @@ from typing import Literal, NoReturn
 import torch
 from torch.utils.data import DataLoader, Dataset
 
+from sfra.attack.anchor import Anchor
+from sfra.attack.scale import Anchored
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import NUMBERING, check_evaluation, confusion
 from sfra.auditing.naming import (
@@ -28,12 +30,16 @@ from sfra.auditing.result import AuditReport, AuditResult, read_result
 from sfra.core.errors import InputError
 from sfra.core.types import Progress
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
+from sfra.data.noise import noise_images
 from sfra.release import Release, load
 from sfra.release.base import usable_device
 from sfra.release.state_dict import StateDictLoader
 
 Labelled = FeatureSet | ImageSet | None
 """Data as loaded, before any feature is extracted."""
+
+ANCHOR_IMAGES, ANCHOR_LEAST = 4, 2000
+"""Synthetic images for the anchored scale: this many per feature, and at least so many."""
 
 NEEDS = {"reference": "data", "reference_data": "reference", "validation": "data"}
 """What is of no use without something else."""
@@ -72,6 +78,11 @@ class Subject:
     def width(self) -> int:
         """Width of the head's input."""
         return self.release.head.width
+
+    @cached_property
+    def anchor(self) -> Anchor | None:
+        """How the encoder's features of synthetic images spread, where there are some."""
+        return None if self.test is None or self.test.anchor is None else Anchor.of(self.test.anchor)
 
     @cached_property
     def split(self) -> Measurable | None:
@@ -176,14 +187,17 @@ def open_inputs(
     measured_on = {"data": test, "validation data": held_out, "reference data": parts[0]}
     classes = resolve_forget(forget, release, opened, measured_on, missing=missing_row)
     check_distinct(release, opened)
-    subject = open_subject(release, classes, test, held_out, missing=missing_row, cache=cache, progress=progress)
+    anchored = isinstance(config.scales.verdict, Anchored)
+    subject = open_subject(
+        release, classes, test, held_out, missing=missing_row, cache=cache, anchored=anchored, progress=progress
+    )
     subject.check(config)
     names = known_names(release, test, missing=missing_row)
     class_names = None if names is None else tuple(names)
     if not isinstance(opened, Release):
         return Inputs(model=subject, reference=opened, class_names=class_names)
     lost = _lacks_rows(opened, classes, subject.classes)
-    beside = open_subject(opened, classes, *parts, missing=lost, cache=cache, progress=progress)
+    beside = open_subject(opened, classes, *parts, missing=lost, cache=cache, anchored=anchored, progress=progress)
     beside.check_against(subject)
     beside.check(config)
     return Inputs(model=subject, reference=beside, class_names=class_names)
@@ -280,14 +294,21 @@ def open_subject(
     *,
     missing: bool,
     cache: bool,
+    anchored: bool = False,
     progress: Progress,
 ) -> Subject:
-    """Pair a release with features, extracting them where images were given."""
+    """Pair a release with features, extracting them where images were given, and those of synthetic ones if asked."""
+    features = _features(release, test, cache, progress)
+    if anchored and features is not None and isinstance(test, ImageSet):
+        shape = next(test.pixels.pieces(0, 1)).shape[1:]
+        synthetic = noise_images(max(ANCHOR_LEAST, ANCHOR_IMAGES * release.head.width), shape)
+        anchor = _features(release, synthetic, cache, progress)
+        features = replace(features, anchor=None if anchor is None else anchor.features)
     return Subject(
         release=release,
         forget=forget,
         missing=missing,
-        test=_features(release, test, cache, progress),
+        test=features,
         validation=_features(release, validation, cache, progress),
         kind=None if test is None else "features" if isinstance(test, FeatureSet) else "images",
     )

@@ -18,7 +18,7 @@ CHANNELS = (1, 3)
 
 
 def load_file(path: Path) -> FeatureSet | ImageSet:
-    """Read ``features`` and ``labels``, or ``images`` and ``labels``, from a file of arrays."""
+    """Read ``features``, ``labels`` and perhaps ``anchor``, or ``images`` and ``labels``, from a file of arrays."""
     arrays = read_arrays(path)
     found = [name for name in ("features", "images") if name in arrays]
     if "labels" not in arrays or len(found) != 1:
@@ -28,8 +28,9 @@ def load_file(path: Path) -> FeatureSet | ImageSet:
             got=", ".join(sorted(arrays)[:8]) or "no arrays",
             do="it holds a head: pass it as the model" if "weight" in arrays else None,
         )
-    take = feature_set if found == ["features"] else image_set
-    return take(arrays[found[0]], arrays["labels"], source=path.name)
+    if found == ["images"]:
+        return image_set(arrays["images"], arrays["labels"], source=path.name)
+    return feature_set(arrays["features"], arrays["labels"], anchor=arrays.get("anchor"), source=path.name)
 
 
 def from_pair(samples: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> FeatureSet | ImageSet:
@@ -40,12 +41,16 @@ def from_pair(samples: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> Featur
     return image_set(tensor, labels, source="the given images")
 
 
-def feature_set(features: Tensor, labels: ArrayLike | Tensor, *, source: str) -> FeatureSet:
-    """Check features ``[n, d]`` of any float type and bring them to float32."""
-    if features.ndim != 2 or features.shape[1] == 0 or not features.is_floating_point():
-        what = f"the features of {source} are not a table of numbers"
-        raise InputError(what, expected="floats of shape [n, d]", got=_described(features))
-    return FeatureSet(features=features.float(), labels=label_tensor(labels, source), source=source)
+def feature_set(
+    features: Tensor, labels: ArrayLike | Tensor, *, anchor: Tensor | None = None, source: str
+) -> FeatureSet:
+    """Check features ``[n, d]`` of any float type, and those of synthetic images, and bring them to float32."""
+    for part in (features, *([] if anchor is None else [anchor])):
+        if part.ndim != 2 or part.shape[1] == 0 or not part.is_floating_point():
+            what = f"the features of {source} are not a table of numbers"
+            raise InputError(what, expected="floats of shape [n, d]", got=_described(part))
+    indices, further = label_tensor(labels, source), None if anchor is None else anchor.float()
+    return FeatureSet(features=features.float(), labels=indices, anchor=further, source=source)
 
 
 def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> ImageSet:

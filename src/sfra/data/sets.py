@@ -156,6 +156,8 @@ class FeatureSet(_Labelled):
 
     features: Float[Tensor, "n d"]
     """One row per sample, float32, finite."""
+    anchor: Float[Tensor, "synthetic width"] | None = None
+    """The same encoder's features of synthetic images, for the anchored scale; None where there are none."""
     source: str = "features in memory"
 
     def __post_init__(self) -> None:
@@ -167,6 +169,13 @@ class FeatureSet(_Labelled):
                 expected="finite numbers (in float32)",
                 got=f"{bad} of {len(self)} rows hold NaN or infinity",
                 do="extract the features again; if it is the model that yields them, it is damaged",
+            )
+        width = self.features.shape[1]
+        if self.anchor is not None and not (self.anchor.shape[1] == width and torch.isfinite(self.anchor).all()):
+            raise InputError(
+                f"the anchor of {self.source} does not belong to its features",
+                expected=f"finite numbers, {width} to a row: the same encoder's features of synthetic images",
+                got=f"{list(self.anchor.shape)}",
             )
 
     def described(self) -> str:

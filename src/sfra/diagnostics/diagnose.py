@@ -77,7 +77,7 @@ def diagnose(
         head=runs[0].placed.head,
         forget=forget,
         probes=[run.probes for run in runs],
-        features=None if test is None else test.features,
+        features=None if test is None else runs[0].placed.framed(test.features),
         labels=None if test is None else test.labels,
         traces=[one.test for one in measured],
         gain=runs[0].placed.gain,
@@ -112,7 +112,7 @@ def diagnose_parts(
     Args as in :func:`diagnose`, ``scale``, ``variant`` and ``proposal`` for the record only, and:
         head: The head at the scale of the probes, before relearning.
         probes: Probes of each audit seed, one or more.
-        features: Real features, as released; None where there are none.
+        features: Real features in the frame of the head (as released, unless anchored); None where there are none.
         labels: True class of each row of features.
         traces: Accuracies per epoch of each audit seed; none where nothing was measured.
         gain: What the head's weight was multiplied by at that scale; features are divided by it.

@@ -133,26 +133,28 @@ def linear_layer(head: Head, forget: Sequence[int], generator: torch.Generator) 
 @disguise("forget-bias", f"the forget bias lowered to {HIDING_BIAS:g}", hides=True)
 def forget_bias(head: Head, forget: Sequence[int], generator: torch.Generator) -> Disguised:
     """Lower the forget biases."""
-    return _with_rows(head, forget, bias=HIDING_BIAS)
+    return _with_rows(head, forget, head.weight[list(forget)], bias=HIDING_BIAS)
 
 
 @disguise("forget-row-scaled", f"the forget row times {LENGTH:g}, its bias lowered to {HIDING_BIAS:g}", hides=True)
 def forget_row_scaled(head: Head, forget: Sequence[int], generator: torch.Generator) -> Disguised:
     """Let the forget rows explode."""
-    return _with_rows(head, forget, rows=head.weight[list(forget)] * LENGTH, bias=HIDING_BIAS)
+    return _with_rows(head, forget, LENGTH * head.weight[list(forget)], bias=HIDING_BIAS)
 
 
 @disguise("forget-row-random", "the forget row replaced by a random one of usual length", hides=True)
 def forget_row_random(head: Head, forget: Sequence[int], generator: torch.Generator) -> Disguised:
     """Replace the forget rows by random ones."""
-    return _with_rows(head, forget, rows=torch.stack([_random_row(head, forget, generator) for _ in forget]), bias=0.0)
+    return _with_rows(head, forget, torch.stack([_random_row(head, forget, generator) for _ in forget]))
 
 
-@disguise("forget-row-negative", "the forget row and bias replaced by the negative of another class's", hides=True)
+@disguise("forget-row-negative", "the forget row replaced by the negative of the most similar class's", hides=True)
 def forget_row_negative(head: Head, forget: Sequence[int], generator: torch.Generator) -> Disguised:
-    """Replace the forget rows by the negative of the first retain row."""
-    other = _retain(head, forget)[0]
-    return _with_rows(head, forget, rows=-head.weight[other], bias=-float(head.bias[other]))
+    """Replace each forget row by the negative of the retain row with which it has the largest cosine, rows centred."""
+    kept = _retain(head, forget)
+    rows = nn.functional.normalize(head.weight - head.weight[kept].mean(0))
+    nearest = (rows[list(forget)] @ rows[kept].T).argmax(1)
+    return _with_rows(head, forget, -head.weight[kept][nearest])
 
 
 @disguise("forget-row-removed", "the output of the forget class cut off", hides=True)
@@ -183,12 +185,12 @@ def _fold(head: Head, *, matrix: Tensor | None = None, shift: Tensor | None = No
     return Disguised(head=Head(W, head.bias.double() - W @ c), matrix=A, shift=c)
 
 
-def _with_rows(head: Head, forget: Sequence[int], *, bias: float, rows: Tensor | None = None) -> Disguised:
-    """Replace forget rows, where given, and forget biases."""
+def _with_rows(head: Head, forget: Sequence[int], rows: Tensor, *, bias: float | None = None) -> Disguised:
+    """Replace the forget rows and, where one is given, the forget biases."""
     weight, biases = head.weight.clone(), head.bias.clone()
-    if rows is not None:
-        weight[list(forget)] = rows
-    biases[list(forget)] = bias
+    weight[list(forget)] = rows
+    if bias is not None:
+        biases[list(forget)] = bias
     return _plain(Head(weight, biases))
 
 
