@@ -20,7 +20,7 @@ from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels
 
-Weights = Float[Tensor, " P"]
+Weights = Float[Tensor, " _"]
 """How much each probe counts in the loss."""
 
 

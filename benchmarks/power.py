@@ -1,0 +1,259 @@
+"""RS over κ, the weight of forget probes, N and M: what the audit's defaults rest on.
+
+Heads come from a folder with ``original``, ``retrained-K-a`` and ``retrained-K-b`` (trained without class K), each with
+``head.npz`` and ``features.npz`` (``features``, ``labels``). For every K the audit should bring the class back from the
+original with its output masked, and not from the two retrainings. Per class and setting:
+
+    masked     the original, row K dropped and drawn anew       hidden    the original, row K zero, bias -15
+    fresh      a retraining, row K drawn anew                   released  a retraining as it is
+    self       a retraining without K, another class masked: what it would show of a class that it only hides
+
+    python benchmarks/power.py --heads DIR --out benchmarks/results/power-NAME.csv --device cuda
+    python benchmarks/power.py --digits DIR          # makes such a folder of the digits models
+
+Rows are appended setting by setting; a run that was stopped goes on where it ended. Only ``sfra.core`` and
+``sfra.attack`` are imported to compute them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from sfra.attack.path import Trajectory
+from sfra.attack.probes import Probes, sample_probes
+from sfra.attack.relearn import relearn_many
+from sfra.attack.scale import Canonical, Placed, place
+from sfra.attack.weight import ForgetWeight
+from sfra.core.files import read_arrays, write_npz
+from sfra.core.head import Head
+from sfra.core.metrics import relearning_curve
+
+EPOCHS = (20, 60, 100)
+HIDING_BIAS = -15.0
+SELF_CONTROLS = 4
+"""Other classes that are masked in the first retraining of each class."""
+
+
+class Subject(NamedTuple):
+    """A head whose class ``target`` is audited, with the features that measure it."""
+
+    forget: int
+    kind: str
+    model: str
+    masked: int
+    """The audited class in the numbering of the data; ``target`` is its output."""
+    target: int
+    variant: str
+    head: Head
+    features: Tensor
+    labels: Tensor
+
+
+@dataclass(frozen=True, kw_only=True)
+class Draw:
+    """Probes that are drawn once for each subject, and what is relearned with them."""
+
+    kappa: float
+    n: int
+    seed: int
+    m: tuple[int, ...]
+    """Probes per retain class: the largest are drawn, the others are the surest and least sure of them."""
+    exponents: tuple[float, ...] = (0.0, 0.5, 1.0)
+    """``p`` of the forget weight ``R^-p``."""
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """How its rows begin."""
+        return (f"{self.kappa:g}", str(self.n), str(self.seed))
+
+
+def grid(n: int, m: int, *, small: bool) -> list[Draw]:
+    """Vary κ, N, M and the seed around the protocol's ``n`` and ``m`` at κ = 1.7, each with every weight."""
+    if small:
+        return [Draw(kappa=1.7, n=n // 50, seed=1, m=(m // 5, m // 10))]
+    several = (m // 5, 2 * m // 5, m, 4 * m)
+    return [
+        Draw(kappa=1.7, n=n, seed=1, m=several, exponents=(0.0, 0.25, 0.5, 1.0)),
+        Draw(kappa=2.4, n=n, seed=1, m=(m, 4 * m)),
+        *(Draw(kappa=kappa, n=n, seed=1, m=(m,)) for kappa in (1.0, 1.4, 2.0, 3.0, 4.0)),
+        *(Draw(kappa=1.7, n=n, seed=seed, m=(m,)) for seed in (2, 3)),
+        *(Draw(kappa=1.7, n=part, seed=1, m=(m,)) for part in (n // 100, n // 20, n // 5, 4 * n) if part >= 2 * m),
+    ]
+
+
+def read(folder: Path, device: str) -> tuple[Head, Tensor, Tensor]:
+    """Read a head with its features and labels."""
+    arrays = read_arrays(folder / "features.npz")
+    features, labels = (torch.as_tensor(arrays[name]).to(device) for name in ("features", "labels"))
+    return Head.load(folder / "head.npz"), features.float(), labels.long()
+
+
+def without(head: Head, labels: Sequence[int]) -> Head:
+    """Drop outputs."""
+    keep = [k for k in range(head.classes) if k not in labels]
+    return Head(head.weight[keep], head.bias[keep])
+
+
+def subjects(folder: Path, classes: Sequence[int], device: str) -> Iterator[Subject]:
+    """List what is audited for each class."""
+    original, *samples = read(folder / "original", device)
+    for at, k in enumerate(classes):
+        weight, bias = original.weight.clone(), original.bias.clone()
+        weight[k], bias[k] = 0.0, HIDING_BIAS
+        yield Subject(k, "masked", "original", k, k, "restored-row", without(original, [k]), *samples)
+        yield Subject(k, "hidden", "original", k, k, "released", Head(weight, bias), *samples)
+        for name in ("a", "b"):
+            head, features, labels = read(folder / f"retrained-{k}-{name}", device)
+            yield Subject(k, "fresh", name, k, k, "reset-row", head, features, labels)
+            yield Subject(k, "released", name, k, k, "released", head, features, labels)
+            if name == "a":
+                others = [classes[(at + i) % len(classes)] for i in range(1, min(SELF_CONTROLS + 1, len(classes)))]
+                yield from _self_controls(k, others, head, features, labels)
+
+
+def _self_controls(k: int, others: Sequence[int], head: Head, features: Tensor, labels: Tensor) -> Iterator[Subject]:
+    """Mask other classes of a model that forgot ``k``; the output of ``k`` goes, since no probe would land in it."""
+    there = labels != k
+    kept = labels[there] - (labels[there] > k).long()
+    for other in others:
+        target, rest = other - (other > k), without(head, [k, other])
+        yield Subject(k, "self", "a", other, target, "restored-row", rest, features[there], kept)
+
+
+def fewer(probes: Probes, m: int) -> Probes:
+    """Keep the ``m`` surest and the ``m`` least sure of every pool: both parts are sorted so, pool by pool."""
+    pools = len(set(probes.sources.tolist()))
+    half, width = probes.retain_count // pools, probes.samples.shape[1]
+    columns = {name: getattr(probes, name) for name in ("labels", "sources", "sureness")}
+    kept = {name: column.view(2, pools, half)[:, :, :m].reshape(-1) for name, column in columns.items()}
+    samples = probes.samples.view(2, pools, half, width)[:, :, :m].reshape(-1, width)
+    return replace(probes, samples=samples, **kept, retain_count=pools * m)
+
+
+def measure(path: Trajectory, placed: Placed, subject: Subject) -> tuple[Tensor, Tensor]:
+    """Return retain and forget accuracy of every kept epoch; retain classes count alike, however many samples."""
+    features, labels = placed.features(subject.features), subject.labels
+    per_class = []
+    for W, b in zip(path.weights.to(features.device), path.biases.to(features.device), strict=True):
+        right = ((features @ W.T + b).argmax(1) == labels).double()
+        hits = torch.zeros(W.shape[0], dtype=torch.float64, device=features.device).index_add_(0, labels, right)
+        per_class.append(hits / labels.bincount(minlength=W.shape[0]))
+    table = torch.stack(per_class).cpu()
+    retain = [k for k in range(table.shape[1]) if k != subject.target]
+    return table[:, retain].nanmean(1), table[:, subject.target]
+
+
+def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[str, Any]]:
+    """Draw the probes of every subject, then relearn all of them side by side for each M and weight."""
+    placed = [
+        place(one.head, [one.target], scale=Canonical(draw.kappa), variant=one.variant, seed=draw.seed)
+        for one in chosen
+    ]
+    sampled = [
+        sample_probes(at.head, one.target, n=draw.n, m=max(draw.m), seed=draw.seed, device=device)
+        for at, one in zip(placed, chosen, strict=True)
+    ]
+    for m in draw.m:
+        probes = [fewer(one, m) for one in sampled]
+        for exponent in draw.exponents:
+            weight = ForgetWeight(sentence="", exponent=exponent)
+            paths = relearn_many(
+                [at.head for at in placed],
+                probes,
+                epochs=EPOCHS[-1],
+                seeds=[draw.seed] * len(placed),
+                probe_weights=[
+                    weight.probe_weights(one, at.head.classes - 1) for one, at in zip(probes, placed, strict=True)
+                ],
+                device=device,
+                record=EPOCHS,
+            )
+            for one, at, path in zip(chosen, placed, paths, strict=True):
+                retain, forget = measure(path, at, one)
+                scores = relearning_curve(retain, forget)
+                names = ("kappa", "n", "seed")
+                yield {
+                    **dict(zip(names, draw.key, strict=True)),
+                    "m": m,
+                    "exponent": exponent,
+                    "forget": one.forget,
+                    "kind": one.kind,
+                    "model": one.model,
+                    "masked": one.masked,
+                    **{f"rs_{epoch}": f"{float(scores[1 + i]):.4f}" for i, epoch in enumerate(EPOCHS)},
+                    "retain_drop": f"{float(retain[0] - retain[-1]):.4f}",
+                    "forget_after": f"{float(forget[-1]):.4f}",
+                }
+
+
+def make_digits(folder: Path, classes: Sequence[int]) -> None:
+    """Write heads and features of the digits models of the demo: an original, and two retrainings per class."""
+    from sfra.data import ImageSet, extract_features, load_data
+    from sfra.demo.models import digits_models
+    from sfra.release import load
+
+    names = {"reference": "a", "retrained": "b"}
+    images = load_data("digits")
+    assert isinstance(images, ImageSet)
+    for forget in classes:
+        for made in digits_models((forget,)):
+            name = "original" if made.name == "original" else f"retrained-{forget}-{names.get(made.name)}"
+            if made.name not in ("original", *names) or (folder / name).exists():
+                continue
+            release = load(made.model, example=torch.zeros(1, 1, 8, 8))
+            assert release.encoder is not None
+            test = extract_features(release.encoder, images, model_fingerprint=release.fingerprint, cache=False)
+            (folder / name).mkdir(parents=True)
+            release.head.save(folder / name / "head.npz")
+            write_npz(folder / name / "features.npz", features=test.features.numpy(), labels=test.labels.numpy())
+
+
+def compute(heads: Path, out: Path, classes: Sequence[int] | None, device: str, *, small: bool) -> None:
+    """Append the rows of every setting that is not there yet."""
+    found = sorted({int(path.name.split("-")[1]) for path in heads.glob("retrained-*-b")})
+    chosen = list(subjects(heads, classes or (found[:2] if small else found), device))
+    n, m = (500_000, 500) if chosen[1].head.classes <= 20 else (100_000, 50)
+    done = set()
+    if out.exists():
+        with out.open() as file:
+            done = {(row["kappa"], row["n"], row["seed"]) for row in csv.DictReader(file)}
+    for draw in grid(n, m, small=small):
+        if draw.key in done:
+            continue
+        start = time.perf_counter()
+        made = list(rows(draw, chosen, device))
+        with out.open("a", newline="") as file:
+            writer = csv.DictWriter(file, list(made[0]))
+            if file.tell() == 0:
+                writer.writeheader()
+            writer.writerows(made)
+        print(*draw.key, f"{len(made)} rows, {time.perf_counter() - start:.1f} s", flush=True)
+
+
+def main() -> None:
+    """Make heads or compute rows."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--heads", type=Path, help="folder of original, retrained-K-a and retrained-K-b")
+    parser.add_argument("--classes", type=int, nargs="*", help="forget classes, by default all that are there")
+    parser.add_argument("--out", type=Path, help="CSV file to append to")
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--small", action="store_true", help="one small setting and two classes, for a look")
+    parser.add_argument("--digits", type=Path, help="make a folder of digits heads instead")
+    given = parser.parse_args()
+    if given.digits:
+        make_digits(given.digits, given.classes or range(10))
+    else:
+        compute(given.heads, given.out, given.classes, given.device, small=given.small)
+
+
+if __name__ == "__main__":
+    main()
