@@ -65,9 +65,13 @@ def test_a_recipe_that_cannot_train_is_refused(recipe: dict[str, Any]) -> None:
         AuditConfig(**recipe)
 
 
-@pytest.mark.parametrize("shares", [{"budgets": (0.1, 1.5)}, {"epsilon_r": -0.1}, {"delta_f": math.nan}])
+@pytest.mark.parametrize(
+    "shares", [{"budgets": (0.1, 1.5)}, {"epsilon_r": -0.1}, {"delta_f": math.nan}, {"expect_accuracy": 94.0}]
+)
 def test_shares_outside_zero_to_one_are_refused(shares: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match="budgets, epsilon_r and delta_f are shares\n  expected: 0 to 1"):
+    with pytest.raises(
+        InputError, match="budgets, epsilon_r, delta_f and expect_accuracy are shares\n  expected: 0 to 1"
+    ):
         AuditConfig(**shares)
 
 

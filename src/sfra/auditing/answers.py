@@ -71,3 +71,13 @@ class Answers:
         others = pairs.sum() ** 2 - (pairs**2).sum()
         spread = ((own + others) / (n**2 * max(1, n - 1))).clamp(min=0).sqrt()
         return float(pairs.sum()) / n**2, float(spread) / n
+
+    @cached_property
+    def best_order(self) -> dict[int, int]:
+        """Return the class that each label stands for where answers and labels agree most; itself, in a tie."""
+        from scipy.optimize import linear_sum_assignment
+
+        labels = torch.nonzero(self.counts.sum(1)).flatten().tolist()
+        worth = 2 * self.counts + torch.eye(len(self.counts), dtype=self.counts.dtype)  # a tie leaves a class in place
+        rows, columns = linear_sum_assignment(worth[labels].numpy(), maximize=True)
+        return {labels[row]: int(column) for row, column in zip(rows, columns, strict=True)}

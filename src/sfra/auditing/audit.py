@@ -103,7 +103,9 @@ def audit(
     compared = _reference(inputs, evidence, config, progress)
     theirs = compared.scores if compared else ()
     found = compare(scores(evidence.measured or ()), theirs)
-    raised = raise_findings(Facts(evidence=evidence, scores=found, reference_scores=theirs, config=config))
+    problems = compared.problems if compared else ()
+    facts = Facts(evidence=evidence, scores=found, reference_scores=theirs, reference_problems=problems, config=config)
+    raised = raise_findings(facts)
     diagnosed = None
     if diagnostics is not None:
         progress("diagnosing", 0, 1)

@@ -10,7 +10,7 @@ from sfra.attack.scale import KAPPA, SWEEP
 from sfra.attack.settings import AttackSettings
 from sfra.core.errors import InputError, meant
 
-LATER = {"forget_weight": "published"}
+LATER = {"forget_weight": "published", "expect_accuracy": None}
 """Settings that audits got later, with what held before: files and cells that do not name them mean this."""
 
 
@@ -24,12 +24,15 @@ class AuditConfig(AttackSettings):
     """Largest retain drop for (ε, δ)-relearning."""
     delta_f: float = 0.5
     """Smallest forget gain for (ε, δ)-relearning."""
+    expect_accuracy: float | None = None
+    """Accuracy on the retain classes that the model is known to reach; None where nobody says."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for share in (*self.budgets, self.epsilon_r, self.delta_f):
+        for share in (*self.budgets, self.epsilon_r, self.delta_f, self.expect_accuracy or 0.0):
             if not 0.0 <= share <= 1.0:
-                raise InputError("budgets, epsilon_r and delta_f are shares", expected="0 to 1", got=share)
+                names = "budgets, epsilon_r, delta_f and expect_accuracy"
+                raise InputError(f"{names} are shares", expected="0 to 1", got=share)
 
     def resolved(self, classes: int, forgotten: int = 1) -> AuditConfig:
         """Return the settings with ``n`` and ``m`` filled in, for the record."""

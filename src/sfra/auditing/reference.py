@@ -10,15 +10,17 @@ import msgspec
 
 from sfra.attack.grid import settings_of
 from sfra.auditing.config import LATER, AuditConfig
+from sfra.auditing.findings import Facts, raise_findings
+from sfra.auditing.findings.registry import critical
 from sfra.auditing.inputs import Subject, refuse_same
 from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
-from sfra.auditing.result import AuditResult, ReleaseFacts, RunTrace, Score
+from sfra.auditing.result import AuditResult, Finding, ReleaseFacts, RunTrace, Score
 from sfra.auditing.rules import RULES
 from sfra.auditing.score import rs_interval, scores
 from sfra.core.errors import InputError
 
-FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f")
+FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f", "expect_accuracy")
 """Settings in which the two audits may differ: they do not touch the reference's score."""
 
 
@@ -30,13 +32,17 @@ class Reference:
     """Every setting under every rule."""
     traces: tuple[RunTrace, ...]
     facts: ReleaseFacts
+    problems: tuple[Finding, ...]
+    """What is critical about it by itself."""
 
     @classmethod
     def gathered(cls, evidence: Evidence) -> Reference:
         """Take the reference's own evidence."""
-        measured = evidence.measured or ()
+        mine = scores(evidence.measured or ())
+        raised = raise_findings(Facts(evidence=evidence, scores=mine, reference_scores=(), config=AuditConfig()))
         return cls(
-            scores=scores(measured),
+            scores=mine,
+            problems=critical(raised),
             traces=run_traces(evidence, "reference"),
             facts=release_facts(evidence.subject),
         )
@@ -74,6 +80,7 @@ def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
             msgspec.structs.replace(trace, subject="reference") for trace in earlier.traces if trace.subject == "model"
         ),
         facts=earlier.model,
+        problems=tuple(one for one in critical(earlier.findings) if not one.code.startswith("reference-")),
     )
     same_model = reference.facts.fingerprint == evidence.subject.release.fingerprint
     if same_model and reference.traces == run_traces(evidence, "reference"):

@@ -51,6 +51,9 @@ def audit(
     missing_row: Annotated[
         bool, what(None, "The head has no output for the forgotten classes: give it fresh rows.", "--missing-row")
     ] = False,
+    expect_accuracy: Annotated[
+        float | None, what("SHARE", "Accuracy on the other classes that MODEL is known to reach, such as 0.94.")
+    ] = None,
     n: Annotated[Count, how("N", "Candidates per retain class.", default="by number of classes")] = None,
     m: Annotated[Count, how("M", "Probes kept of the N, per retain class.", default="by number of classes")] = None,
     proposal: Annotated[str, how("NAME", "Distribution of the probes (sfra list proposals).")] = "gaussian",
@@ -111,6 +114,7 @@ def audit(
             reset_row=not no_reset_row,
             device=device,
             threads=threads,
+            expect_accuracy=expect_accuracy,
             max_draws=MAX_DRAWS if max_draws is None else max_draws,
         )
         tests = [gates.parse(text) for text in fail_if or ()]

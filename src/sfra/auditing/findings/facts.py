@@ -10,10 +10,10 @@ from typing import Any
 
 from torch import nn
 
-from sfra.attack.settings import AttackSettings
 from sfra.auditing.answers import Answers
+from sfra.auditing.config import AuditConfig
 from sfra.auditing.measure import Evidence
-from sfra.auditing.result import Score
+from sfra.auditing.result import Finding, Score
 from sfra.core.head import Head
 from sfra.release import Release
 
@@ -33,7 +33,9 @@ class Facts:
     """The model's, the verdict's first; none where nothing was measured."""
     reference_scores: Sequence[Score]
     """The reference's own."""
-    config: AttackSettings
+    config: AuditConfig
+    reference_problems: Sequence[Finding] = ()
+    """What is critical about a reference by itself."""
 
     @property
     def forget(self) -> tuple[int, ...]:
@@ -95,6 +97,11 @@ class Facts:
         return Answers.of(
             subject.release.head, subject.test.features, subject.test.labels, outputs, forget=subject.forget
         )
+
+    @property
+    def expect_accuracy(self) -> float | None:
+        """Retain accuracy that the model is known to reach."""
+        return self.config.expect_accuracy
 
     @property
     def samples(self) -> int:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from collections import Counter
+
 from sfra.auditing.answers import Answers
 from sfra.auditing.findings.registry import above, finding, percent
 from sfra.auditing.result import Finding
@@ -10,11 +13,57 @@ from sfra.core.metrics import TOLERANCE, degenerate_floor
 RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
 NO_BETTER = 0.05  # of the way from chance to 1: what is no better than this is chance, however many samples there are
 CERTAIN = 2.0  # standard errors
-CONFIDENCE_GAP = 0.35
+CONFIDENCE_GAP = 0.3  # networks that are fed as they should be stay below 0.2
+MISORDERED = 0.3  # of the samples of classes that another order would put right
+EXPECTED_SLACK = 0.03
 
 PREPARED = (
     "prepare the inputs as in training (size, range, mean and std, order of channels) and number the classes alike"
 )
+
+
+@finding("class-order")
+def class_order(answers: Answers) -> Finding | None:
+    """Fire when two or more labels agree far better with the answers once they stand for other classes."""
+    order = {label: answer for label, answer in answers.best_order.items() if label != answer}
+    samples = sum(int(answers.counts[label].sum()) for label in order)
+    if len(order) < 2:
+        return None
+    own, other = (
+        sum(int(answers.counts[label, order[label] if moved else label]) for label in order) / samples
+        for moved in (False, True)
+    )
+    steps = Counter(answer - label for label, answer in order.items())
+    step, times = steps.most_common(1)[0]
+    pairs = ", ".join(f"{label} with {answer}" for label, answer in [*order.items()][:4]) + (
+        " …" if len(order) > 4 else ""
+    )
+    how = f"answers label {pairs}"
+    if abs(step) == 1 and 2 * times > len(order):
+        how = f"answers one class {'below' if step < 0 else 'above'} the label: the labels are shifted by one"
+    message = (
+        f"The released model {how}. So read, {percent(other)} of these {samples} samples are right, and "
+        f"{percent(own)} as labelled: the labels are not in the order of the model's outputs."
+    )
+    remedy = "number the labels as the model numbers its outputs, from 0; names of the classes in the data settle it"
+    return above(other - own - CERTAIN * 0.5 / samples**0.5, MISORDERED, "class-order", "critical", message, remedy)
+
+
+@finding("below-expected")
+def below_expected(answers: Answers, expect_accuracy: float) -> Finding | None:
+    """Fire when the model is right less often than it is known to be, beyond sampling error and a few points."""
+    message = (
+        f"The released model has {percent(answers.accuracy)} of the retain samples right, and "
+        f"{percent(expect_accuracy)} were expected: it is not fed what it was trained on, the labels are not its own, "
+        "or it is another model."
+    )
+    missed = expect_accuracy - answers.accuracy - CERTAIN * _error(expect_accuracy, answers)
+    return above(missed, EXPECTED_SLACK, "below-expected", "critical", message, PREPARED)
+
+
+def is_as_expected(answers: Answers, expect_accuracy: float | None) -> bool:
+    """Say whether the model is known to be as good as it was measured: then no guess at its input is needed."""
+    return expect_accuracy is not None and below_expected(answers, expect_accuracy) is None
 
 
 @finding("retain-low")
@@ -44,14 +93,20 @@ def retain_low(retain_before: float, retain_after: float, answers: Answers) -> F
 
 
 @finding("confidence-gap")
-def confidence_gap(answers: Answers) -> Finding | None:
+def confidence_gap(answers: Answers, expect_accuracy: float | None = None) -> Finding | None:
     """Fire when the model is right far less often than its own probabilities claim, beyond sampling error."""
     accuracy, claimed = answers.accuracy, answers.confidence
-    error = (accuracy * (1.0 - accuracy) / answers.samples) ** 0.5
     message = (
         f"The released model is {percent(claimed)} sure of its answers to the retain samples, and {percent(accuracy)} "
         "of them are right. Networks are too sure of themselves, but not by that much: it is not fed what it was "
         "trained on, the labels are not its own, or unlearning has broken it."
     )
-    gap = claimed - accuracy - CERTAIN * error
-    return above(gap, CONFIDENCE_GAP, "confidence-gap", "critical", message, PREPARED)
+    remedy = f"{PREPARED}; or, if the model is no better, say so: --expect-accuracy {accuracy:.2f}"
+    gap = claimed - accuracy - CERTAIN * _error(accuracy, answers)
+    found = above(gap, CONFIDENCE_GAP, "confidence-gap", "critical", message, remedy)
+    return None if is_as_expected(answers, expect_accuracy) else found
+
+
+def _error(accuracy: float, answers: Answers) -> float:
+    """Return the standard error of an accuracy on as many samples."""
+    return math.sqrt(accuracy * (1.0 - accuracy) / answers.samples)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sfra.auditing.findings.registry import HIGH_RS, above, finding, percent
 from sfra.auditing.result import Finding
 from sfra.core.metrics import TOLERANCE
 
 REFERENCE_FORGET = 0.02  # retrained models print 0.00; one stray hit in 50 samples is 0.02
-REFERENCE_GAP = 0.05
+REFERENCE_GAP, REFERENCE_FAR = 0.05, 0.25
 DELTA_BAND = 0.1  # the band is twice the spread between printings of the same audit
 
 
@@ -21,25 +23,47 @@ def reference_missing(rs: float, reference_rs: float | None = None) -> Finding |
     return Finding("reference-missing", "warning", None, None, message) if reference_rs is None else None
 
 
+@finding("reference-unusable")
+def reference_unusable(reference_problems: Sequence[Finding]) -> Finding | None:
+    """Fire when the reference guesses, or is fed or labelled otherwise than it was trained."""
+    if not reference_problems:
+        return None
+    problem = reference_problems[0]
+    message = problem.message.replace("The released model", "The reference")
+    message += " It is no valid reference as it is measured here."
+    remedy = f"for the reference (--reference, --reference-data): {problem.remedy}"
+    return Finding("reference-unusable", "critical", problem.measured, problem.threshold, message, remedy)
+
+
 @finding("reference-saw-class")
-def reference_saw_class(reference_forget_before: float) -> Finding | None:
-    """Fire when the reference recognises the forget class before any relearning."""
+def reference_saw_class(reference_forget_before: float, forget_samples: int) -> Finding | None:
+    """Fire when the reference recognises the forget class before any relearning, but for a stray hit."""
     message = (
         f"The reference already recognises {percent(reference_forget_before)} of the forget samples. A model trained "
         "without the class recognises about none: it is no valid reference, and ΔRS must not be used."
     )
     remedy = "pass a reference that was trained without the class, numbered alike: sfra train … --without CLASS"
-    return above(reference_forget_before, REFERENCE_FORGET, "reference-saw-class", "critical", message, remedy)
+    limit = max(REFERENCE_FORGET, 1.0 / forget_samples)
+    return above(reference_forget_before, limit, "reference-saw-class", "critical", message, remedy)
 
 
 @finding("reference-differs")
 def reference_differs(retain_before: float, reference_retain_before: float) -> Finding | None:
-    """Fire when model and reference are not equally good on the retain classes."""
+    """Fire when model and reference are not equally good on the retain classes; critical: the reference is no good."""
     message = (
         f"Model and reference differ in retain accuracy, {percent(retain_before)} and "
         f"{percent(reference_retain_before)}: part of ΔRS may be a difference in training, not memory."
     )
-    gap = abs(retain_before - reference_retain_before)
+    worse = retain_before - reference_retain_before
+    if worse > REFERENCE_FAR + TOLERANCE:
+        message = (
+            f"The reference has {percent(reference_retain_before)} of the retain samples right, and the model "
+            f"{percent(retain_before)}: it was trained on other data or for too short, or it is not fed what it was "
+            "trained on. ΔRS against it says nothing."
+        )
+        remedy = "train the reference with the recipe of the original, without the class: sfra train … --without CLASS"
+        return Finding("reference-differs", "critical", worse, REFERENCE_FAR, message, remedy)
+    gap = abs(worse)
     return above(gap, REFERENCE_GAP, "reference-differs", "warning", message)
 
 

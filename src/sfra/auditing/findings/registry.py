@@ -6,7 +6,7 @@ of them is unknown (None) the function is not called, unless the parameter has a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from inspect import Parameter, signature
 from typing import TypeVar
 
@@ -47,6 +47,11 @@ def raise_findings(facts: object) -> tuple[Finding, ...]:
         found = check(**given)
         raised += [] if found is None else [found] if isinstance(found, Finding) else found
     return tuple(sorted(raised, key=lambda one: SEVERITIES.index(one.severity)))
+
+
+def critical(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings with which a measurement carries no verdict."""
+    return tuple(one for one in findings if one.severity == "critical")
 
 
 def above(

@@ -52,6 +52,8 @@ def command(audit: AuditResult) -> str:
     parts += [*_data(audit), *_architectures(audit)]
     parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
     parts += [] if settings["reset_row"] else [["--no-reset-row"]]
+    expected = settings.get("expect_accuracy")
+    parts += [] if expected is None else [["--expect-accuracy", str(expected)]]
     parts += [["--missing-row"]] if audit.model.forget_row == "missing" else []
     parts += [["--diagnostics"]] if audit.diagnostics else []
     parts += [["--device", str(settings["device"])]] if settings.get("device") not in (None, "cpu") else []
