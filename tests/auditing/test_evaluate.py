@@ -59,6 +59,22 @@ def test_hits_equal_an_epoch_by_epoch_count_in_numpy() -> None:
     assert got.counts.tolist() == np.bincount(labels.numpy(), minlength=5).tolist()
 
 
+def test_samples_that_are_right_stand_by_class_and_then_as_given_also_when_two_parts_are_joined() -> None:
+    path, features, labels = case()
+    order = np.argsort(labels.numpy(), kind="stable")
+    logits = np.einsum("nd,ecd->enc", features.numpy(), path.weights.numpy()) + path.biases.numpy()[:, None]
+    expected = (logits.argmax(2) == labels.numpy())[:, order]
+    whole = evaluate(path, features, labels, [3], chunk_bytes=3000)
+    parts = [evaluate(path, features[part], labels[part], [3]) for part in (slice(0, 90), slice(90, None))]
+    for got in (whole, parts[0].joined(parts[1])):
+        assert got.right is not None
+        assert (got.right.numpy() == expected).all()
+        assert torch.equal(got.hits, whole.hits)
+    forget = labels.numpy()[order] == 3
+    for which, mask in ((True, forget), (False, ~forget)):
+        assert whole.right_of(2, forget=which).tolist() == expected[2, mask].tolist()
+
+
 @pytest.mark.parametrize("chunk_bytes", [1, 500])
 def test_the_size_of_the_chunks_changes_nothing(chunk_bytes: int) -> None:
     path, features, labels = case()

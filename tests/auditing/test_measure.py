@@ -7,6 +7,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from numpy.typing import NDArray
 
 from builders.audits import FORGET, hidden
 from sfra.attack.grid import Run, Setting, relearn_release
@@ -20,7 +21,7 @@ from sfra.auditing.measure import Measured, measure
 from sfra.auditing.score import rs_at, scores
 from sfra.auditing.trace import Trace
 from sfra.core.head import Head
-from sfra.core.metrics import relearning_score
+from sfra.core.metrics import Change, accuracy_interval, relearning_score, rs_interval, wilson_interval
 from sfra.data import FeatureSet
 
 RELEASED = Setting(scale=Canonical(), variant="released")
@@ -190,17 +191,30 @@ def test_the_best_score_within_a_retain_budget_is_averaged_over_the_seeds_of_one
     assert found == pytest.approx({"0.05": (first[0] + second) / 2, "0.2": (first[1] + second) / 2})
 
 
-def wilson(share: float, count: int) -> tuple[float, float]:
-    """Solve (p - share)² = z² p (1 - p) / count for p."""
-    z = 1.959963984540054
-    roots = np.roots([1 + z * z / count, -2 * share - z * z / count, share * share])
-    return float(min(roots)), float(max(roots))
+def test_the_intervals_of_a_score_come_from_its_samples_and_its_seeds() -> None:
+    labels = [0, 2, 1, 2, 2, 1, 0, 2, 2, 2]
+    before = [0, 1, 1, 1, 0, 1, 0, 1, 2, 1]
+    after = [[0, 2, 1, 2, 2, 1, 0, 1, 2, 1], [0, 2, 1, 1, 2, 2, 0, 1, 2, 1], [0, 2, 1, 1, 0, 1, 0, 2, 2, 1]]
+    runs = [scripted([before, one], seed=seed) for seed, one in enumerate(after)]
+    split = Measurable(report=units(labels), validation=None, own_validation=True)
+    row = scores(measure(runs, split, [2]))[0]
+    forget = np.array(labels) == 2
+
+    def changed(mask: NDArray[np.bool_]) -> Change:
+        table = np.zeros((4, 4), int)
+        was = 3 * (np.array(before) == labels)
+        np.add.at(table, (was[mask], (np.array(after) == labels).sum(0)[mask]), 1)
+        return Change.of(table.tolist())
+
+    assert row.rs_interval == pytest.approx(rs_interval(changed(~forget), changed(forget), row.rs_seeds))
+    shares = [(np.array(one) == labels)[forget].mean() for one in after]
+    assert row.forget_after_interval == pytest.approx(accuracy_interval(changed(forget).after, shares))
+    assert row.forget_before_interval == pytest.approx(wilson_interval(1, 6))
+    assert row.interval_covers == "test samples and audit seeds"
+    assert scores(measure(runs[:1], split, [2]))[0].interval_covers == "test samples"
 
 
-@pytest.mark.parametrize("hits", [0, 3, 7, 10])
-def test_the_interval_of_rs_is_rs_at_the_ends_of_the_wilson_interval(hits: int) -> None:
-    row = scores([traced([[10, 9, 0], [9, 9, hits]])])[0]
-    low, high = (relearning_score(0.95, 0.9, 0.0, min(1.0, max(0.0, end))) for end in wilson(hits / 10, 10))
-    assert row.rs_interval == pytest.approx((low, high), abs=1e-9)
-    assert row.rs_interval is not None
-    assert row.rs_interval[0] <= row.rs <= row.rs_interval[1]
+def test_without_the_samples_an_interval_takes_them_to_be_shared_by_all_seeds() -> None:
+    one, three = ([traced([[10, 9, 0], [9, 9, 4]], seed=seed) for seed in range(count)] for count in (1, 3))
+    assert scores(three)[0].rs_interval == pytest.approx(scores(one)[0].rs_interval)
+    assert scores(one)[0].forget_after_interval == pytest.approx(wilson_interval(4, 10))

@@ -83,7 +83,7 @@ def test_an_unknown_scalar_is_refused_with_the_names_that_there_are(report: Audi
     with pytest.raises(InputError) as caught:
         report.value("score")
     assert "the result has no scalar named 'score'\n  expected: canonical.released" in str(caught.value)
-    assert "delta_rs, findings, floor, forget.after" in str(caught.value)
+    assert "delta_rs, delta_rs.high, delta_rs.low, findings, floor, forget.after" in str(caught.value)
 
 
 @pytest.mark.parametrize("which", ["report", "unmeasured"])

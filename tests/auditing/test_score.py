@@ -6,7 +6,6 @@ import hashlib
 import math
 from typing import Any
 
-import msgspec
 import numpy as np
 import pytest
 import torch
@@ -14,7 +13,7 @@ import torch
 from builders.audits import FORGET, C, compare, hidden, knowing, never_seen, scored
 from sfra.attack.scale import SWEEP
 from sfra.auditing.result import AuditReport, BeforeAfter, DataFacts, Score
-from sfra.auditing.score import against, rs_interval
+from sfra.auditing.score import against
 from sfra.auditing.verdict import verdict
 
 QUICK: dict[str, Any] = {"n": 400, "m": 40, "epochs": 12}
@@ -30,57 +29,13 @@ def plain() -> AuditReport:
     return compare(hidden(bias=-1.0), never_seen(), seeds=2, **QUICK)
 
 
-def with_interval(after: float, count: int) -> Score:
-    score = scored(after, count)
-    return msgspec.structs.replace(score, rs_interval=rs_interval(score))
-
-
-def newcombe(hits: int, count: int, other_hits: int, other_count: int) -> tuple[float, float]:
-    """Newcombe's hybrid interval of a difference of two scores, from bisected Wilson limits."""
-
-    def limits(k: int, n: int) -> tuple[float, float]:
-        p, z = k / n, 1.959963984540054
-
-        def root(low: float, high: float) -> float:
-            """Find where |p - x| is z standard errors at x, between a point within and one beyond."""
-            for _ in range(200):
-                x = (low + high) / 2
-                within = (p - x) ** 2 <= z * z * x * (1 - x) / n
-                low, high = (x, high) if within else (low, x)
-            return low
-
-        ends = root(p, 0.0) if k else 0.0, root(p, 1.0) if k < n else 1.0
-        scores = [2 * x / (1 + x) for x in ends]  # RS of a relearning that cost no retain accuracy
-        return scores[0], scores[1]
-
-    a, b = (2 * x / (1 + x) for x in (hits / count, other_hits / other_count))
-    (low, high), (other_low, other_high) = limits(hits, count), limits(other_hits, other_count)
-    return (
-        a - b - math.sqrt((a - low) ** 2 + (other_high - b) ** 2),
-        a - b + math.sqrt((high - a) ** 2 + (b - other_low) ** 2),
-    )
-
-
-@pytest.mark.parametrize(
-    "counts",
-    [(90, 100, 2, 50), (50, 100, 50, 100), (0, 100, 0, 50), (100, 100, 0, 50), (3, 60, 60, 100), (7, 7, 9, 9)],
-)
-def test_the_interval_of_delta_rs_is_newcombes(counts: tuple[int, int, int, int]) -> None:
-    hits, samples, other_hits, other_samples = counts
-    compared = against(with_interval(hits / samples, samples), with_interval(other_hits / other_samples, other_samples))
-    assert compared.delta_rs_interval == pytest.approx(newcombe(*counts), abs=1e-6)
-
-
-def test_the_interval_of_delta_rs_holds_what_repeated_sampling_gives() -> None:
-    rng = np.random.default_rng(0)
-    p, q, n = 0.6, 0.2, 60
-    true = 2 * p / (1 + p) - 2 * q / (1 + q)
-    inside = 0
-    for a, b in zip(rng.binomial(n, p, 400), rng.binomial(n, q, 400), strict=True):
-        interval = against(with_interval(a / n, n), with_interval(b / n, n)).delta_rs_interval
-        assert interval is not None
-        inside += interval[0] <= true <= interval[1]
-    assert 0.92 <= inside / 400 <= 0.985
+def test_the_interval_of_delta_rs_comes_from_those_of_model_and_reference() -> None:
+    model, reference = scored(0.6, rs_interval=(0.65, 0.8)), scored(0.2, rs_interval=(0.2, 0.5))
+    compared = against(model, reference)
+    below, above = math.hypot(model.rs - 0.65, 0.5 - reference.rs), math.hypot(0.8 - model.rs, reference.rs - 0.2)
+    delta = model.rs - reference.rs
+    assert compared.delta_rs_interval == pytest.approx((delta - below, delta + above))
+    assert against(model, scored(0.2)).delta_rs_interval is None  # an audit of an old version, without intervals
 
 
 def test_without_a_reference_there_is_no_delta_and_no_interval() -> None:
@@ -132,10 +87,23 @@ def test_the_headline_is_the_first_row(plain: AuditReport) -> None:
     assert (plain.scale, plain.variant, plain.rule) == ("canonical", "released", "source-free")
     for name in ("rs", "rs_std", "delta_rs", "reference_rs", "floor"):
         assert getattr(plain, name) == getattr(row, name)
-    assert plain.retain == BeforeAfter(before=row.retain_before, after=row.retain_after)
-    assert plain.forget == BeforeAfter(before=row.forget_before, after=row.forget_after)
-    assert plain.rs_interval is not None
-    assert plain.rs_interval[0] <= row.rs <= plain.rs_interval[1]
+    for name, pair in (("retain", plain.retain), ("forget", plain.forget)):
+        assert pair == BeforeAfter(
+            **{
+                field: getattr(row, f"{name}_{field}")
+                for field in ("before", "after", "before_interval", "after_interval")
+            }
+        )
+    assert (plain.rs_interval, plain.interval_covers) == (row.rs_interval, "test samples and audit seeds")
+
+
+def test_every_number_lies_in_its_interval(swept: AuditReport, plain: AuditReport) -> None:
+    for row in (*swept.results, *plain.results):
+        for name in ("rs", "delta_rs", "retain_before", "retain_after", "forget_before", "forget_after"):
+            low, high = getattr(row, f"{name}_interval")
+            assert low <= getattr(row, name) <= high
+            assert low < high
+    assert {row.interval_covers for row in swept.results} == {"test samples"}
 
 
 def test_trajectories_hold_every_epoch_of_model_and_reference(plain: AuditReport) -> None:

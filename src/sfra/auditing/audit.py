@@ -29,7 +29,9 @@ from sfra.data import Data
 Diagnose = Callable[..., Any]
 """``sfra.diagnose``, which stands above the audit and is handed to it."""
 
-OF_THE_SCORE = ("rs", "rs_std", "rs_interval", "delta_rs", "delta_rs_interval", "reference_rs", "floor")
+OF_THE_SCORE = (
+    *("rs", "rs_std", "rs_interval", "interval_covers", "delta_rs", "delta_rs_interval", "reference_rs", "floor"),
+)
 """What the report repeats of the verdict's score; None where nothing was measured."""
 
 ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
@@ -152,7 +154,7 @@ def _report(
     concluded, statement = conclude(overall_verdict(score, reset, row_is_odd=odd), raised)
     measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}
     retain, forget = (
-        BeforeAfter(before=getattr(score, f"{name}_before", None), after=getattr(score, f"{name}_after", None))
+        BeforeAfter(**{field: getattr(score, f"{name}_{field}", None) for field in BeforeAfter.__struct_fields__})
         for name in ("retain", "forget")
     )
     relearned = None

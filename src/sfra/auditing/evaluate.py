@@ -66,8 +66,9 @@ def evaluate(
     if not (_is_finite(W) and _is_finite(b)):
         raise InputError("the relearned heads are not finite", do="relearn with a smaller learning rate")
 
-    truth, order = torch.sort(labels.long().cpu())
+    truth, order = torch.sort(labels.long().cpu(), stable=True)
     hits = torch.zeros(epochs, classes, dtype=torch.long, device=W.device)
+    right = torch.empty(epochs, len(truth), dtype=torch.bool, device=W.device)
     rows, offsets = W.reshape(-1, width), b.reshape(-1, 1)
     step = max(1, chunk_bytes // (rows.shape[0] * rows.element_size()))
     for start in range(0, len(truth), step):
@@ -76,9 +77,11 @@ def evaluate(
         # Samples come last: reductions over classes then run along contiguous memory.
         logits = torch.addmm(offsets, rows, chunk.T).view(epochs, classes, -1)
         for label, run in _runs(truth[part]):
-            hits[:, label] += _wins(logits[:, :, run], label).sum(1)
+            won = _wins(logits[:, :, run], label)
+            hits[:, label] += won.sum(1)
+            right[:, start + run.start : start + run.stop] = won
     counts = torch.bincount(truth, minlength=classes)
-    return Trace(hits=hits.cpu(), counts=counts, forget_classes=forget_classes)
+    return Trace(hits=hits.cpu(), counts=counts, forget_classes=forget_classes, right=right.cpu())
 
 
 def confusion(head: Head, features: Float[Tensor, "rows width"], labels: Int[Tensor, " samples"]) -> Int[Tensor, "C C"]:

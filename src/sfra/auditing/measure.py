@@ -60,7 +60,6 @@ def measure(
         assert report is not None
         whole = report
         if validation is not None and not split.own_validation:
-            hits, counts = report.hits + validation.hits, report.counts + validation.counts
-            whole = Trace(hits=hits, counts=counts, forget_classes=report.forget_classes)
+            whole = report.joined(validation)
         results.append(Measured(run=run, test=whole, validation=validation, report=report))
     return results

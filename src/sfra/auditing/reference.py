@@ -17,7 +17,7 @@ from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
 from sfra.auditing.result import AuditResult, Finding, ReleaseFacts, RunTrace, Score
 from sfra.auditing.rules import RULES
-from sfra.auditing.score import rs_interval, scores
+from sfra.auditing.score import scores
 from sfra.core.errors import InputError
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f", "expect_accuracy")
@@ -75,7 +75,7 @@ def check_earlier(earlier: AuditResult, subject: Subject, config: AuditConfig) -
 def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
     """Take the reference from an earlier audit of it, unless it is the model itself, which only the traces show."""
     reference = Reference(
-        scores=[msgspec.structs.replace(one, rs_interval=rs_interval(one)) for one in earlier.results],
+        scores=earlier.results,
         traces=tuple(
             msgspec.structs.replace(trace, subject="reference") for trace in earlier.traces if trace.subject == "model"
         ),

@@ -6,6 +6,7 @@ The JSON schema comes from these types (``schema.py``); ``docs/audit-json.md`` d
 from __future__ import annotations
 
 import json
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -26,6 +27,9 @@ Share = Annotated[float, Meta(ge=0, le=1)]
 Delta = Annotated[float, Meta(ge=-1, le=1)]
 Interval = tuple[float, float]
 Index = Annotated[int, Meta(ge=0)]
+Covers = Literal["test samples", "test samples and audit seeds"]
+"""What an interval covers: one seed has no spread, so its interval leaves the seeds out."""
+
 Severity = Literal["info", "warning", "critical"]
 """How to read a score with a finding: in this light; with care; not at all."""
 
@@ -45,11 +49,13 @@ class Score(Struct, frozen=True, kw_only=True):
     """Sample standard deviation over seeds; None for one seed."""
     rs_seeds: tuple[Share, ...]
     rs_interval: Interval | None = None
-    """RS at the ends of the 95 % Wilson interval of the forget accuracy after, the other accuracies held."""
+    """95 % interval of RS."""
+    interval_covers: Covers | None = None
+    """What all intervals of this score cover; None in files of older versions, whose intervals cover less."""
     delta_rs: Delta | None = None
     """RS minus the reference's; None without a reference."""
     delta_rs_interval: Interval | None = None
-    """95 % interval of ΔRS from the two intervals of RS."""
+    """95 % interval of ΔRS from the intervals of RS of model and reference."""
     reference_rs: Share | None = None
     reference_retain_before: Share | None = None
     reference_retain_after: Share | None = None
@@ -59,6 +65,10 @@ class Score(Struct, frozen=True, kw_only=True):
     retain_after: Share
     forget_before: Share
     forget_after: Share
+    retain_before_interval: Interval | None = None
+    retain_after_interval: Interval | None = None
+    forget_before_interval: Interval | None = None
+    forget_after_interval: Interval | None = None
     floor: Share
     """RS of a head that always answers the forget class."""
     verdict: str = "not-measured"
@@ -76,6 +86,8 @@ class BeforeAfter(Struct, frozen=True, kw_only=True):
 
     before: Share | None = None
     after: Share | None = None
+    before_interval: Interval | None = None
+    after_interval: Interval | None = None
 
 
 class Finding(Struct, frozen=True):
@@ -205,6 +217,8 @@ class AuditResult(Struct, frozen=True, kw_only=True):
     """Relearning score at the scale, rule and variant named below, mean over seeds."""
     rs_std: float | None
     rs_interval: Interval | None
+    interval_covers: Covers | None = None
+    """What all intervals cover."""
     delta_rs: Delta | None
     """RS minus the reference's RS in the same audit."""
     delta_rs_interval: Interval | None
@@ -284,6 +298,9 @@ class AuditResult(Struct, frozen=True, kw_only=True):
         found["findings"] = float(len(self.findings))
         for name in ("retain", "forget"):
             found |= {f"{name}.{when}": getattr(getattr(self, name), when) for when in ("before", "after")}
+        for name in WITH_INTERVAL:
+            ends = attrgetter(f"{name}_interval")(self) or (None, None)
+            found |= {f"{name}.low": ends[0], f"{name}.high": ends[1]}
         found |= {f"rs_at.{epsilon}": value for epsilon, value in self.rs_at.items()}
         if self.sweep is not None:
             found |= {f"sweep.{key}": getattr(self.sweep, key) for key in ("best_rs", "area", "rs_at_reference")}
@@ -292,6 +309,9 @@ class AuditResult(Struct, frozen=True, kw_only=True):
             found |= {f"{prefix}.{key}": getattr(score, key) for key in ROW_SCALARS}
         return found
 
+
+WITH_INTERVAL = ("rs", "delta_rs", "retain.before", "retain.after", "forget.before", "forget.after")
+"""Numbers with an interval, whose ends a gate can test as ``NAME.low`` and ``NAME.high``."""
 
 ROW_SCALARS = ("rs", "delta_rs", "retain_after", "forget_after")
 """Numbers of each score that a gate can test, as ``scale.variant.rule.NAME``."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -10,11 +9,12 @@ import msgspec
 
 from sfra.attack.grid import Setting
 from sfra.attack.scale import SWEEP, scale_curve
+from sfra.auditing.intervals import delta_interval, score_intervals
 from sfra.auditing.measure import Measured
-from sfra.auditing.result import Interval, Score, Sweep, SweepPoint
+from sfra.auditing.result import Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES, VERDICT_RULE
 from sfra.auditing.verdict import verdict
-from sfra.core.metrics import degenerate_floor, mean_and_std, relearning_score, rs_at_budget, wilson_interval
+from sfra.core.metrics import degenerate_floor, mean_and_std, relearning_score, rs_at_budget
 
 
 def scores(measured: Sequence[Measured]) -> list[Score]:
@@ -47,6 +47,7 @@ def _score(setting: Setting, rule: str, measured: Sequence[Measured]) -> Score |
         rs=rs,
         rs_std=std,
         rs_seeds=tuple(seeds),
+        **score_intervals(picks, accuracies, seeds),
         retain_before=retain_before,
         retain_after=retain_after,
         forget_before=forget_before,
@@ -56,15 +57,7 @@ def _score(setting: Setting, rule: str, measured: Sequence[Measured]) -> Score |
         epoch=picks[0][0],
         epochs=tuple(epoch for epoch, _ in picks),
     )
-    return msgspec.structs.replace(score, rs_interval=rs_interval(score), verdict=verdict(score))
-
-
-def rs_interval(score: Score) -> Interval:
-    """Carry the 95 % Wilson interval of the forget accuracy after over to RS, the other accuracies held."""
-    ends = wilson_interval(round(score.forget_after * score.forget_samples), score.forget_samples)
-    held = (score.retain_before, score.retain_after, score.forget_before)
-    low, high = (relearning_score(*held, end) for end in ends)
-    return min(low, score.rs), max(high, score.rs)
+    return msgspec.structs.replace(score, verdict=verdict(score))
 
 
 def compare(model: Sequence[Score], reference: Sequence[Score]) -> list[Score]:
@@ -86,7 +79,7 @@ def against(score: Score, reference: Score) -> Score:
     beside = msgspec.structs.replace(
         score,
         delta_rs=score.rs - reference.rs,
-        delta_rs_interval=_delta_interval(score, reference),
+        delta_rs_interval=delta_interval(score, [reference]),
         reference_rs=reference.rs,
         reference_retain_before=reference.retain_before,
         reference_retain_after=reference.retain_after,
@@ -94,16 +87,6 @@ def against(score: Score, reference: Score) -> Score:
         reference_forget_after=reference.forget_after,
     )
     return msgspec.structs.replace(beside, verdict=verdict(beside))
-
-
-def _delta_interval(score: Score, reference: Score) -> Interval | None:
-    """95 % interval of ΔRS from the two intervals of RS (Newcombe's hybrid score method)."""
-    if score.rs_interval is None or reference.rs_interval is None:
-        return None
-    delta = score.rs - reference.rs
-    (low, high), (reference_low, reference_high) = score.rs_interval, reference.rs_interval
-    below = math.hypot(score.rs - low, reference_high - reference.rs)
-    return delta - below, delta + math.hypot(high - score.rs, reference.rs - reference_low)
 
 
 def rs_at(measured: Sequence[Measured], setting: Setting, epsilons: Sequence[float]) -> dict[str, float]:

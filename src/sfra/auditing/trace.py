@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sfra.core.errors import InputError, counted
@@ -29,6 +29,8 @@ class Trace:
     """Samples of each class."""
     forget_classes: tuple[int, ...]
     """Indices of the forget classes; all others are retain classes."""
+    right: Bool[Tensor, "epochs samples"] | None = None
+    """Which samples these are, by class and then as given; None where only their numbers are known."""
 
     def __post_init__(self) -> None:
         if self.forget_count == 0:
@@ -83,6 +85,20 @@ class Trace:
     def forget_count(self) -> int:
         """Number of forget samples."""
         return int(self.counts[self._is_forget].sum())
+
+    def right_of(self, epoch: int, *, forget: bool) -> Bool[Tensor, " some"]:
+        """Say which forget or which retain samples the head of an epoch classifies correctly."""
+        assert self.right is not None
+        return self.right[epoch, torch.repeat_interleave(self._is_forget == forget, self.counts)]
+
+    def joined(self, other: Trace) -> Trace:
+        """Return the trace over the samples of both."""
+        right = None
+        if self.right is not None and other.right is not None:
+            labels = [torch.repeat_interleave(torch.arange(len(one.counts)), one.counts) for one in (self, other)]
+            right = torch.cat([self.right, other.right], 1)[:, torch.cat(labels).argsort(stable=True)]
+        hits, counts = self.hits + other.hits, self.counts + other.counts
+        return Trace(hits=hits, counts=counts, forget_classes=self.forget_classes, right=right)
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists for JSON; the accuracy of a class without samples is None."""

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from sfra.attack.grid import settings_of
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.result import ROW_SCALARS
+from sfra.auditing.result import ROW_SCALARS, WITH_INTERVAL
 from sfra.auditing.rules import RULES
 from sfra.core.errors import InputError
 
@@ -26,7 +26,8 @@ ALWAYS = ("seconds", "findings")
 """Numbers that need no evaluation data."""
 
 MEASURED = ("rs", "rs_std", "floor", "relearned", "retain.before", "retain.after", "forget.before", "forget.after")
-COMPARED = ("delta_rs", "reference_rs", "sweep.area", "sweep.rs_at_reference")
+ENDS = tuple(f"{name}.{end}" for name in WITH_INTERVAL for end in ("low", "high"))
+COMPARED = ("delta_rs", "delta_rs.low", "delta_rs.high", "reference_rs", "sweep.area", "sweep.rs_at_reference")
 """Numbers that need a reference as well."""
 
 
@@ -67,7 +68,14 @@ def parse(text: str) -> Gate:
 
 def scalar_names(config: AuditConfig, *, missing: bool) -> tuple[str, ...]:
     """List the numbers that an audit with these settings can have, by dotted name."""
-    names = [*ALWAYS, *MEASURED, "delta_rs", "reference_rs", *(f"rs_at.{epsilon:g}" for epsilon in config.budgets)]
+    names = [
+        *ALWAYS,
+        *MEASURED,
+        *ENDS,
+        "delta_rs",
+        "reference_rs",
+        *(f"rs_at.{epsilon:g}" for epsilon in config.budgets),
+    ]
     if config.scale == "sweep":
         names += ["sweep.best_rs", "sweep.area", "sweep.rs_at_reference"]
     for setting in settings_of(config, missing=missing):

@@ -109,6 +109,9 @@ def _accuracies(report: AuditReport) -> Table:
     for name, what, row in (("retain", "the other classes", report.retain), ("forget", gone, report.forget)):
         before, after = row.before, row.after
         change = "-" if before is None or after is None else f"{100 * (after - before):+z.1f} points"
+        if row.after_interval is not None:
+            low, high = row.after_interval
+            change += f"; after: {_percent(low)} to {_percent(high)}"
         table.add_row(name, what, _percent(before), _percent(after), change)
     return table
 
@@ -118,16 +121,17 @@ def _scores(report: AuditReport) -> Table:
     assert report.rs_interval is not None
     seeds = counted(report.settings["seeds"], "seed", "seeds")
     spread = f"± {report.rs_std:.3f} over {seeds}, " if report.rs_std is not None else ""
+    covers = f" ({report.interval_covers})" if report.interval_covers else ""
     against = "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
     if report.delta_rs is not None:
         low, high = report.delta_rs_interval or (report.delta_rs, report.delta_rs)
         against = f"RS minus {_number(report.reference_rs)}, that of the reference in the same audit"
-        against += f"\n95 % interval {_signed(low)} to {_signed(high)}"
+        against += f"\n95 % interval {_signed(low)} to {_signed(high)}{covers}"
     budgets = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
     kept = " / ".join(_number(score) for score in report.rs_at.values())
     grid = _grid()
     grid.add_row("RS", _number(report.rs), "0: nothing comes back; 1: all of it, at no cost to the rest")
-    grid.add_row("", "", f"{spread}95 % interval {report.rs_interval[0]:.3f} to {report.rs_interval[1]:.3f}")
+    grid.add_row("", "", f"{spread}95 % interval {report.rs_interval[0]:.3f} to {report.rs_interval[1]:.3f}{covers}")
     rule = f"{report.rule} rule ({RULES[report.rule].sentence})"
     grid.add_row("", "", f"{report.scale} scale, {rule}{VARIANTS[report.variant]}")
     grid.add_row("floor", _number(report.floor), "scored by a head that always answers the forgotten class")

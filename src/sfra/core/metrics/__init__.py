@@ -1,5 +1,13 @@
 """Scores of an audit: pure functions of accuracies in [0, 1]; empty input raises."""
 
+from sfra.core.metrics.intervals import (
+    Accuracy,
+    Change,
+    accuracy_interval,
+    difference_interval,
+    rs_interval,
+    wilson_interval,
+)
 from sfra.core.metrics.scores import (
     TOLERANCE,
     degenerate_floor,
@@ -10,19 +18,24 @@ from sfra.core.metrics.scores import (
     relearning_score,
     rs_at_budget,
 )
-from sfra.core.metrics.spread import ClassAggregates, aggregate_classes, mean_and_std, wilson_interval
+from sfra.core.metrics.spread import ClassAggregates, aggregate_classes, mean_and_std
 
 __all__ = [
     "TOLERANCE",
+    "Accuracy",
+    "Change",
     "ClassAggregates",
+    "accuracy_interval",
     "aggregate_classes",
     "degenerate_floor",
     "delta_rs",
+    "difference_interval",
     "is_relearned",
     "mean_and_std",
     "recovery_terms",
     "relearning_curve",
     "relearning_score",
     "rs_at_budget",
+    "rs_interval",
     "wilson_interval",
 ]

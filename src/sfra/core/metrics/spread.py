@@ -1,10 +1,10 @@
-"""Over seeds, samples and classes: means with their spread, intervals, and the line of a table."""
+"""Over seeds and classes: means with their spread, and the line of a table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, fmean, stdev
+from statistics import fmean, stdev
 from typing import SupportsFloat
 
 from sfra.core.errors import InputError
@@ -22,30 +22,6 @@ def mean_and_std(values: Sequence[SupportsFloat]) -> tuple[float, float | None]:
     refuse_empty(values, "values")
     numbers = [float(value) for value in values]
     return fmean(numbers), stdev(numbers) if len(numbers) > 1 else None
-
-
-def wilson_interval(successes: int, total: int, *, confidence: float = 0.95) -> tuple[float, float]:
-    """Compute Wilson's score interval of an accuracy of ``successes`` out of ``total``.
-
-    With ``p = successes / total`` and ``z`` the normal quantile of the confidence, the interval is
-    ``(p + z²/2n ± z √(p(1-p)/n + z²/4n²)) / (1 + z²/n)``. It stays in [0, 1] and has width at 0 and 1 hits.
-
-    >>> low, high = wilson_interval(0, 1000)
-    >>> round(low, 4), round(high, 4)
-    (0.0, 0.0038)
-    """
-    if total == 0:
-        raise InputError("the interval of an empty sample does not exist", expected="one sample or more")
-    if not (0 <= successes <= total and 0.0 < confidence < 1.0):
-        raise InputError(
-            "the interval cannot be computed",
-            expected="0 <= successes <= total and a confidence between 0 and 1",
-            got=f"successes={successes}, total={total}, confidence={confidence}",
-        )
-    p, z = successes / total, NormalDist().inv_cdf(0.5 + confidence / 2.0)
-    share = z * z / total
-    centre, half = p + share / 2.0, z * (p * (1.0 - p) / total + share / (4.0 * total)) ** 0.5
-    return max(0.0, (centre - half) / (1.0 + share)), min(1.0, (centre + half) / (1.0 + share))
 
 
 @dataclass(frozen=True, kw_only=True)

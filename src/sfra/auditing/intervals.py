@@ -1,0 +1,63 @@
+"""Intervals of a score, from the traces of its seeds; ``sfra.core.metrics.intervals`` has the mathematics."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from statistics import fmean
+from typing import Any
+
+import torch
+
+from sfra.auditing.result import Interval, Score
+from sfra.auditing.trace import Trace
+from sfra.core.metrics import Accuracy, Change, accuracy_interval, difference_interval, rs_interval
+
+
+def score_intervals(
+    picks: Sequence[tuple[int, Trace]], accuracies: Sequence[Sequence[float]], rs_seeds: Sequence[float]
+) -> dict[str, Any]:
+    """Return the intervals of a score by the names of its fields, and what they cover.
+
+    Args:
+        picks: Of each seed, the epoch that counts and the trace to read it on.
+        accuracies: Of each seed, retain accuracy before and after, then forget accuracy before and after.
+        rs_seeds: RS of each seed.
+    """
+    retain, forget = (_change(picks, forget=which) for which in (False, True))
+    names = ("retain_before", "retain_after", "forget_before", "forget_after")
+    means = (retain.before, retain.after, forget.before, forget.after)
+    found: dict[str, Any] = {
+        f"{name}_interval": accuracy_interval(mean, seeds)
+        for name, mean, seeds in zip(names, means, zip(*accuracies, strict=True), strict=True)
+    }
+    covers = "test samples" if len(picks) == 1 else "test samples and audit seeds"
+    return found | {"rs_interval": rs_interval(retain, forget, rs_seeds), "interval_covers": covers}
+
+
+def _change(picks: Sequence[tuple[int, Trace]], *, forget: bool) -> Change:
+    """Return the change of the forget or of the retain accuracy, sample by sample where the traces know the samples."""
+    starts = [(0, trace) for _, trace in picks]
+    if all(trace.right is not None for _, trace in picks):
+        before, after = (
+            torch.stack([trace.right_of(epoch, forget=forget) for epoch, trace in heads]).sum(0)
+            for heads in (starts, picks)
+        )
+        width = len(picks) + 1
+        return Change.of(torch.bincount(before * width + after, minlength=width**2).view(width, width).tolist())
+    size = float(picks[0][1].forget_count if forget else picks[0][1].retain_count)
+    known = [
+        Accuracy(mean=fmean(float((one.forget if forget else one.retain)[epoch]) for epoch, one in heads), size=size)
+        for heads in (starts, picks)
+    ]
+    return Change(before=known[0], after=known[1])
+
+
+def delta_interval(score: Score, references: Sequence[Score]) -> Interval | None:
+    """Compute the interval of RS minus the mean RS of the references; None where one of them has no interval.
+
+    It holds the errors of the model and of these references, not how other references would differ from them.
+    """
+    known = [one.rs_interval for one in references if one.rs_interval is not None]
+    if score.rs_interval is None or len(known) < len(references):
+        return None
+    return difference_interval(score.rs, score.rs_interval, [one.rs for one in references], known)
