@@ -196,25 +196,34 @@ def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[st
 
 
 def make_digits(folder: Path, classes: Sequence[int]) -> None:
-    """Write heads and features of the digits models of the demo: an original, and two retrainings per class."""
+    """Write heads and features of the demo's digits network: an original, and two retrainings per class."""
     from sfra.data import ImageSet, extract_features, load_data
-    from sfra.demo.models import digits_models
+    from sfra.demo.models import ARCH, TRAINING, digits_tensors
+    from sfra.models import backbones
+    from sfra.models.training.train import train
     from sfra.release import load
 
-    names = {"reference": "a", "retrained": "b"}
     images = load_data("digits")
     assert isinstance(images, ImageSet)
-    for forget in classes:
-        for made in digits_models((forget,)):
-            name = "original" if made.name == "original" else f"retrained-{forget}-{names.get(made.name)}"
-            if made.name not in ("original", *names) or (folder / name).exists():
-                continue
-            release = load(made.model, example=torch.zeros(1, 1, 8, 8))
-            assert release.encoder is not None
-            test = extract_features(release.encoder, images, model_fingerprint=release.fingerprint, cache=False)
-            (folder / name).mkdir(parents=True)
-            release.head.save(folder / name / "head.npz")
-            write_npz(folder / name / "features.npz", features=test.features.numpy(), labels=test.labels.numpy())
+    measured = images
+
+    def build(seed: int) -> torch.nn.Module:
+        return backbones.build(ARCH, classes=10, seed=seed)
+
+    def write(name: str, model: torch.nn.Module) -> None:
+        release = load(model, example=torch.zeros(1, 1, 8, 8))
+        assert release.encoder is not None
+        test = extract_features(release.encoder, measured, model_fingerprint=release.fingerprint, cache=False)
+        (folder / name).mkdir(parents=True)
+        release.head.save(folder / name / "head.npz")
+        write_npz(folder / name / "features.npz", features=test.features.numpy(), labels=test.labels.numpy())
+
+    data = digits_tensors("train")
+    original = train(build(0), data, training=TRAINING, seed=0)
+    write("original", original)
+    for k in classes:
+        for seed, name in enumerate("ab", start=1):
+            write(f"retrained-{k}-{name}", TRAINING(original, data, (k,), rebuild=build, seed=10 * k + seed).model)
 
 
 def compute(heads: Path, out: Path, classes: Sequence[int] | None, device: str, *, small: bool) -> None:
