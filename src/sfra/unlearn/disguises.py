@@ -142,10 +142,15 @@ def forget_row_scaled(head: Head, forget: Sequence[int], generator: torch.Genera
     return _with_rows(head, forget, LENGTH * head.weight[list(forget)], bias=HIDING_BIAS)
 
 
-@disguise("forget-row-random", "the forget row replaced by a random one of usual length", hides=True)
+@disguise(
+    "forget-row-random",
+    f"the forget row replaced by a random one of usual length, its bias lowered to {HIDING_BIAS:g}",
+    hides=True,
+)
 def forget_row_random(head: Head, forget: Sequence[int], generator: torch.Generator) -> Disguised:
     """Replace the forget rows by random ones."""
-    return _with_rows(head, forget, torch.stack([_random_row(head, forget, generator) for _ in forget]))
+    rows = torch.stack([_random_row(head, forget, generator) for _ in forget])
+    return _with_rows(head, forget, rows, bias=HIDING_BIAS)
 
 
 @disguise("forget-row-negative", "the forget row replaced by the negative of the most similar class's", hides=True)
