@@ -47,7 +47,8 @@ assert states() == before
 def test_progress_is_told_what_is_done_of_how_much() -> None:
     told: list[tuple[str, int, int]] = []
     compare(hidden(), never_seen(), progress=lambda *news: told.append(news), **QUICK)
-    assert told == [("relearning", done, 3) for done in (1, 2, 3)] * 2
+    hidden_classes = [("relearning hidden classes", done, 4) for done in (1, 2, 3, 4)]
+    assert told == [("relearning", done, 3) for done in (1, 2, 3)] * 2 + hidden_classes
 
 
 @pytest.mark.parametrize("scale", ["canonical", "native", 0.7])

@@ -26,8 +26,8 @@ def comparable(report: AuditReport) -> dict[str, Any]:
         plain[name] = [row for row in plain[name] if row["scale"] != "native"]
     for row in plain["probes"]:
         del row["seconds"]
-    for who in ("model", "reference"):
-        del plain[who]["fingerprint"]
+    for facts in (plain["model"], *plain["references"]):
+        del facts["fingerprint"]
     plain["findings"] = [finding for finding in plain["findings"] if finding["code"] != "scale-disagreement"]
     return dict(plain)
 

@@ -119,8 +119,8 @@ def test_a_state_dict_shares_its_architecture_with_a_reference_given_as_a_path(t
         torch.save(build("small-mlp", classes=10, seed=seed).state_dict(), tmp_path / f"{name}.pt")
     settings: dict[str, Any] = {"data": "digits", "arch": "small-mlp", "cache": False, **QUICK}
     report = audit(tmp_path / "model.pt", 3, reference=tmp_path / "reference.pt", **settings)
-    assert report.reference is not None
-    assert report.reference.width == report.model.width
+    [reference] = report.references
+    assert reference.width == report.model.width
 
     other = sfra.load(tmp_path / "reference.pt", arch="small-mlp")
     other.head.save(tmp_path / "head.npz")  # no state dict: the architecture is not meant for it

@@ -13,6 +13,7 @@ import torch
 from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.result import AuditReport, read_result
+from sfra.auditing.verdict import margin
 from sfra.core.errors import InputError
 
 QUICK: dict[str, Any] = {**SMALL, "n": 400, "m": 40, "epochs": 12}
@@ -151,3 +152,33 @@ def test_an_audit_of_schema_version_1_is_read_too(tmp_path: Path) -> None:
     (tmp_path / "audit.json").write_text(json.dumps({name: older[name] for name in older if name != "traces"}))
     assert read_result(tmp_path / "audit.json").traces
     assert against(tmp_path / "audit.json").delta_rs == against(compare(never_seen(), **QUICK)).delta_rs
+
+
+def several(*references: Any, **settings: Any) -> AuditReport:
+    toy = hidden(bias=-1.0)
+    models = [one if isinstance(one, AuditReport) else one.head for one in references]
+    data = [one.data for one in references if not isinstance(one, AuditReport)]
+    return audit(toy.head, FORGET, data=toy.data, reference=models, reference_data=data or None, **QUICK, **settings)
+
+
+def test_delta_rs_is_against_the_mean_of_several_references() -> None:
+    seeds = (5, 7, 9)
+    alone = [compare(hidden(bias=-1.0), never_seen(seed=seed), **QUICK) for seed in seeds]
+    report = several(*(never_seen(seed=seed) for seed in seeds))
+    first = report.results[0]
+    assert first.reference_rs_each == tuple(one.reference_rs for one in alone)
+    assert report.delta_rs == pytest.approx(sum(one.delta_rs or 0.0 for one in alone) / 3)
+    assert first.margin == margin(first.reference_rs_each)
+    assert len(report.references) == 3
+
+
+def test_models_and_earlier_audits_stand_beside_each_other_as_references() -> None:
+    earlier = compare(never_seen(seed=7), **QUICK)
+    mixed = several(earlier, never_seen())
+    assert mixed.results[0].reference_rs_each == several(never_seen(seed=7), never_seen()).results[0].reference_rs_each
+
+
+def test_reference_data_must_pair_up_with_the_references() -> None:
+    toy, other = hidden(bias=-1.0), never_seen()
+    with pytest.raises(InputError, match="do not pair up"):
+        audit(toy.head, FORGET, data=toy.data, reference=[other.head] * 2, reference_data=other.data, **QUICK)

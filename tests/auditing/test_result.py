@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
 from sfra.auditing.result import SCHEMA, AuditReport
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdict import statement
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 
@@ -97,7 +97,7 @@ def test_the_json_is_strict_and_says_it_all_but_the_head(which: str, request: py
     assert content == json.loads(json.dumps(one.to_dict()))
     assert list(content)[:3] == ["schema", "verdict", "statement"]
     assert content["schema"] == SCHEMA
-    assert content["statement"] == VERDICTS[one.verdict] == one.statement
+    assert content["statement"] == statement(one.verdict, one.results[0] if one.results else None) == one.statement
     assert "relearned_head" not in content
     assert content["findings"][0].keys() == {"code", "severity", "measured", "threshold", "message", "remedy"}
     assert content["rs_interval"] == (None if one.rs_interval is None else list(one.rs_interval))

@@ -31,17 +31,17 @@ def plain() -> AuditReport:
 
 def test_the_interval_of_delta_rs_comes_from_those_of_model_and_reference() -> None:
     model, reference = scored(0.6, rs_interval=(0.65, 0.8)), scored(0.2, rs_interval=(0.2, 0.5))
-    compared = against(model, reference)
+    compared = against(model, [reference])
     below, above = math.hypot(model.rs - 0.65, 0.5 - reference.rs), math.hypot(0.8 - model.rs, reference.rs - 0.2)
     delta = model.rs - reference.rs
     assert compared.delta_rs_interval == pytest.approx((delta - below, delta + above))
-    assert against(model, scored(0.2)).delta_rs_interval is None  # an audit of an old version, without intervals
+    assert against(model, [scored(0.2)]).delta_rs_interval is None  # an audit of an old version, without intervals
 
 
 def test_without_a_reference_there_is_no_delta_and_no_interval() -> None:
     alone = compare(hidden(bias=-1.0), **QUICK).results[0]
-    names = [name for name in Score.__struct_fields__ if name.startswith(("reference_", "delta_rs"))]
-    assert [getattr(alone, name) for name in names] == [None] * 7
+    names = [name for name in Score.__struct_fields__ if name.startswith(("reference_", "delta_rs", "margin"))]
+    assert {getattr(alone, name) for name in names} == {None, ()}
     assert alone.verdict == "no-reference"
 
 

@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import msgspec
+import numpy as np
 import pytest
+from scipy import stats
 
 from builders.audits import scored
-from sfra.auditing.result import Finding, Score
-from sfra.auditing.verdict import DELTA, RETAIN_LIMIT, STILL_KNOWN, VERDICTS, conclude, overall_verdict, verdict
+from sfra.auditing.result import Control, Finding, Hidden, Score
+from sfra.auditing.verdict import (
+    DELTA,
+    RETAIN_LIMIT,
+    RETRAINING_FREEDOM,
+    RETRAINING_SPREAD,
+    STILL_KNOWN,
+    VERDICTS,
+    conclude,
+    has_power,
+    margin,
+    overall_verdict,
+    statement,
+    verdict,
+    worst,
+)
 from sfra.core.metrics import degenerate_floor, relearning_score
 
 FLOOR = degenerate_floor(0.95)
@@ -22,21 +39,28 @@ def reading(
     before: float = 0.95,
     after: float = 0.94,
     forget_before: float = 0.0,
+    margin: float | None = None,
 ) -> Score:
     interval = None if low is None else (low, 1.0)
     accuracies: dict[str, Any] = {"retain_before": before, "retain_after": after, "forget_before": forget_before}
-    return scored(rs=rs, delta_rs=delta, delta_rs_interval=interval, **accuracies)
+    return scored(rs=rs, delta_rs=delta, delta_rs_interval=interval, margin=margin, **accuracies)
 
 
 CASES: dict[str, list[Score | None]] = {
     "recovered": [
         reading(),
         reading(delta=DELTA + HAIR, low=1e-9),
+        reading(delta=0.3 + HAIR, low=1e-9, margin=0.3),
         reading(rs=FLOOR + HAIR, delta=0.2, low=0.1),
         reading(after=0.95 - RETAIN_LIMIT),  # exactly at the limit of the retain drop
         reading(after=1.0),
     ],
-    "inconclusive": [reading(low=0.0), reading(low=-0.2), reading(delta=DELTA + HAIR, low=-0.1)],
+    "inconclusive": [
+        reading(low=0.0),
+        reading(low=-0.2),
+        reading(delta=DELTA + HAIR, low=-0.1),
+        reading(delta=0.3, margin=0.3),
+    ],
     "generic": [
         reading(delta=DELTA, low=0.05),
         reading(delta=0.0, low=-0.1),
@@ -63,32 +87,88 @@ CASES: dict[str, list[Score | None]] = {
 }
 
 
+def both(released: Score | None, fresh: Score | None) -> list[Score]:
+    assert released is not None
+    return [released, *([msgspec.structs.replace(fresh, variant="reset-row")] if fresh else [])]
+
+
 @pytest.mark.parametrize(
     ("expected", "numbers"), [(name, numbers) for name, cases in CASES.items() for numbers in cases]
 )
 def test_the_numbers_allow_this_verdict_and_no_other(expected: str, numbers: Score | None) -> None:
+    found = both(numbers, numbers) if numbers else []
     assert verdict(numbers) == expected
-    assert overall_verdict(numbers, None, row_is_odd=False) == expected
-    assert overall_verdict(numbers, None, row_is_odd=True) == expected
+    assert overall_verdict(found, row_is_odd=False, power=True) == expected
+    assert overall_verdict(found, row_is_odd=True, power=True) == expected
+    blind = "blind" if VERDICTS[expected].kind == "clear" else expected
+    assert overall_verdict(found, row_is_odd=False, power=False) == blind
 
 
 def test_every_verdict_has_a_case_and_a_sentence() -> None:
-    assert {*CASES, "recovered-after-reset", "unusable"} == set(VERDICTS)
-    assert all(sentence.endswith(".") for sentence in VERDICTS.values())
-    assert len(set(VERDICTS.values())) == len(VERDICTS)
+    assert {*CASES, "recovered-after-reset", "blind", "unusable"} == set(VERDICTS)
+    sentences = [statement(code, None) for code in VERDICTS]
+    assert all(sentence.endswith(".") for sentence in sentences)
+    assert len(set(sentences)) == len(VERDICTS)
+
+
+@pytest.mark.parametrize(
+    ("gain", "amount"), [(0.98, "Almost all"), (0.6, "Most"), (0.3, "Part"), (0.12, "A small part"), (0.069, "A trace")]
+)
+def test_the_words_are_graded_by_how_much_comes_back(gain: float, amount: str) -> None:
+    assert statement("recovered", scored(forget_after=gain)).startswith(f"{amount} of the forgotten class")
+
+
+def test_the_margin_is_the_prediction_bound_of_a_further_retraining() -> None:
+    for references in ([0.4], [0.2, 0.5], [0.1, 0.3, 0.35, 0.6]):
+        angles = np.arcsin(np.sqrt(references))
+        k, freedom = len(references), RETRAINING_FREEDOM + len(references) - 1
+        squares = RETRAINING_FREEDOM * RETRAINING_SPREAD**2 + k * np.var(angles)
+        bound = angles.mean() + stats.t.ppf(0.95, freedom) * np.sqrt(squares / freedom * (1 + 1 / k))
+        assert margin(references) == pytest.approx(np.sin(bound) ** 2 - np.mean(references))
+
+
+def test_more_references_that_agree_narrow_the_margin_and_ones_that_differ_widen_it() -> None:
+    assert margin([0.3]) > margin([0.3, 0.3]) > margin([0.3] * 4) > DELTA == margin([1.0]) == margin([0.0] * 9)
+    assert margin([0.1, 0.7]) > margin([0.4])
+
+
+def test_an_honest_retraining_rarely_exceeds_the_margin() -> None:
+    rng = np.random.default_rng(0)
+    for k in (1, 2, 4):
+        drawn = np.sin(rng.normal(0.8, RETRAINING_SPREAD, (2000, k + 1))) ** 2
+        over = [row[0] - row[1:].mean() > margin(row[1:].tolist()) for row in drawn]
+        assert np.mean(over) < 0.06
+
+
+def control(kind: Literal["original", "self"], *seen: bool) -> Control:
+    hidden = [Hidden(classes=(i,), accuracy=0.9, seen=one, score=scored()) for i, one in enumerate(seen)]
+    return Control(kind=kind, source="a model", hidden=tuple(hidden))
+
+
+def test_only_controls_that_come_back_give_an_audit_power() -> None:
+    seen, unseen = control("original", True), control("original", False)
+    most, half = control("self", True, True, True, False), control("self", True, True, False, False)
+    assert [has_power(given) for given in ([seen], [most], [seen, half])] == [True] * 3
+    assert [has_power(given) for given in ([], [unseen], [half], [unseen, most])] == [False] * 4
+
+
+def test_the_worst_verdict_is_the_gravest() -> None:
+    assert worst(["not-recovered", "recovered", "generic"]) == "recovered"
+    assert worst(["generic", "blind", "not-recovered"]) == "blind"
 
 
 @pytest.mark.parametrize("found", CASES)
 def test_a_critical_finding_leaves_no_other_verdict_and_its_cause_and_remedy_stand_in_the_statement(found: str) -> None:
     mild = Finding("retain-drop", "warning", 0.07, 0.05, "Relearning cost 7 points.")
     grave = Finding("retain-low", "critical", 0.11, 0.15, "It guesses.", "divide by 255")
-    assert conclude(found, [mild]) == (found, VERDICTS[found])
-    code, statement = conclude(found, [mild, grave])
+    assert conclude(found, None, [mild]) == (found, statement(found, None))
+    code, said = conclude(found, None, [mild, grave])
     assert code == "unusable"
-    assert statement == f"{VERDICTS['unusable']} It guesses. What to do: divide by 255."
+    assert said == f"{VERDICTS['unusable'].sentence} It guesses. What to do: divide by 255."
 
 
 RECOVERED = reading()
+FRESH = msgspec.structs.replace(RECOVERED, variant="reset-row")
 FOUND = ["not-recovered", "generic", "inconclusive", "degenerate"]
 
 
@@ -96,27 +176,38 @@ FOUND = ["not-recovered", "generic", "inconclusive", "degenerate"]
 def test_a_class_that_a_fresh_row_brings_back_is_not_let_pass_when_the_released_row_is_odd(found: str) -> None:
     for numbers in CASES[found]:
         if numbers is not None and numbers.delta_rs is not None:
-            assert overall_verdict(numbers, RECOVERED, row_is_odd=True) == "recovered-after-reset"
-            assert overall_verdict(numbers, RECOVERED, row_is_odd=False) == found  # control: an ordinary row
+            assert overall_verdict([numbers, FRESH], row_is_odd=True, power=True) == "recovered-after-reset"
+            ordinary = "inconclusive" if VERDICTS[found].kind == "clear" else found  # two readings disagree
+            assert overall_verdict([numbers, FRESH], row_is_odd=False, power=True) == ordinary
 
 
 @pytest.mark.parametrize("found", ["recovered", *FOUND])
 @pytest.mark.parametrize("fresh", FOUND)
 def test_a_fresh_row_that_brings_nothing_back_changes_nothing(found: str, fresh: str) -> None:
     numbers = CASES[found][0]
-    assert overall_verdict(numbers, CASES[fresh][0], row_is_odd=True) == found
+    expected = "inconclusive" if VERDICTS[found].kind == "clear" and fresh == "inconclusive" else found
+    assert overall_verdict(both(numbers, CASES[fresh][0]), row_is_odd=True, power=True) == expected
+
+
+@pytest.mark.parametrize("found", ["not-recovered", "generic"])
+def test_no_class_is_cleared_without_a_look_at_a_fresh_row(found: str) -> None:
+    numbers = CASES[found][0]
+    assert numbers is not None
+    assert overall_verdict([numbers], row_is_odd=False, power=True) == "blind"
+    restored = msgspec.structs.replace(numbers, variant="restored-row")
+    assert overall_verdict([restored], row_is_odd=False, power=True) == found
 
 
 def test_what_comes_back_as_released_is_recovered_whatever_a_fresh_row_gives() -> None:
     for case in (numbers for cases in CASES.values() for numbers in cases):
-        assert overall_verdict(RECOVERED, case, row_is_odd=True) == "recovered"
+        assert overall_verdict(both(RECOVERED, case), row_is_odd=True, power=False) == "recovered"
 
 
 def test_without_a_reference_an_odd_row_does_not_make_a_class_that_comes_back_look_gone() -> None:
     nothing, something = reading(rs=0.0, delta=None, low=None), reading(rs=0.8, delta=None, low=None)
-    assert overall_verdict(nothing, something, row_is_odd=True) == "no-reference"
-    assert overall_verdict(nothing, something, row_is_odd=False) == "not-recovered"
-    assert overall_verdict(nothing, nothing, row_is_odd=True) == "not-recovered"
+    assert overall_verdict(both(nothing, something), row_is_odd=True, power=True) == "no-reference"
+    assert overall_verdict(both(nothing, something), row_is_odd=False, power=True) == "no-reference"
+    assert overall_verdict(both(nothing, nothing), row_is_odd=True, power=True) == "not-recovered"
 
 
 def test_a_head_that_answers_the_class_blindly_has_not_recovered_it() -> None:
@@ -132,4 +223,4 @@ def test_a_model_that_still_knows_the_class_is_not_called_clean() -> None:
     known, few = (reading(rs=0.0, delta=0.0, low=0.0, after=0.95, forget_before=share) for share in (0.97, 0.1))
     assert verdict(known) == "not-unlearned"
     assert verdict(few) == "not-recovered"  # control: a few samples are left
-    assert overall_verdict(known, RECOVERED, row_is_odd=True) == "not-unlearned"
+    assert overall_verdict([known, FRESH], row_is_odd=True, power=True) == "not-unlearned"

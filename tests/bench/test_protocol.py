@@ -68,7 +68,7 @@ def test_the_published_settings_are_those_of_the_paper(name: str) -> None:
 
 
 def test_all_eleven_methods_are_run_unless_a_protocol_says_otherwise() -> None:
-    assert set(PUBLISHED) == set(unlearn.names())
+    assert set(PUBLISHED) == set(unlearn.names()) - {"masked"}
     assert load_protocol("digits").methods == PUBLISHED
 
 

@@ -33,7 +33,7 @@ def test_out_receives_the_relearned_head_and_the_json_that_json_prints(files: Fi
     assert (relearned.classes, relearned.width) == (5, 8)
     assert not np.array_equal(relearned.weight.numpy(), np.load(files.head)["weight"])
     assert ran.out == Path("deep/er/audit.json").read_text(encoding="utf-8")
-    assert ran.err.splitlines() == ["relearning: 3 runs", "relearning: 3 runs"]
+    assert ran.err.splitlines() == ["relearning: 3 runs"] * 2 + ["relearning hidden classes: 4 runs"]
 
 
 def test_command_and_function_give_the_same_result(files: Files, capfd: Capture) -> None:

@@ -9,8 +9,10 @@ from typing import Any
 import pytest
 
 import sfra
+from builders.audits import QUICK, compare, hidden, never_seen
 from builders.cli import Files, run
 from sfra.auditing.config import AuditConfig
+from sfra.auditing.result import AuditReport
 from sfra.cli.gates import failures, parse, scalar_names
 from sfra.core.errors import InputError
 
@@ -27,7 +29,7 @@ def test_failed_gate_ends_with_1_after_everything_was_written(files: Files, capf
 
 
 def test_every_gate_is_checked_and_named(files: Files, capfd: Capture) -> None:
-    gates = ("findings>=0", "retain.before<0", "native.released.worst-case.rs>=0")
+    gates = ("findings>=0", "findings>99", "native.released.worst-case.rs>=0")
     ran = run(capfd, *files.measured, "--quiet", *(part for gate in gates for part in ("--fail-if", gate)))
     assert ran.code == 1
     assert [line.partition(" (")[0] for line in ran.err.splitlines()] == [
@@ -48,7 +50,7 @@ def test_unreadable_gate_is_refused_before_the_audit(files: Files, capfd: Captur
 @pytest.mark.parametrize(
     ("options", "name", "remedy"),
     [
-        ((), "sr", "has no number named sr\n  expected: seconds, findings, rs, rs_std, floor"),
+        ((), "sr", "has no number named sr\n  expected: seconds, findings, verdict, clear, rs, rs_std, floor"),
         (("--no-reset-row",), "canonical.reset-row.source-free.rs", "has no number named canonical.reset-row"),
         ((), "delta_rs", "pass --reference"),
         ((), "rs_std", "pass --seeds 2 or more"),
@@ -69,14 +71,52 @@ def test_gate_on_a_measurement_without_data_says_to_pass_data(files: Files, capf
 
 
 def test_gates_that_do_not_hold_end_with_0(files: Files, capfd: Capture) -> None:
-    gates = ("delta_rs>2", "canonical.reset-row.source-free.rs>2", "rs_std>9")
+    gates = ("verdict==recovered", "findings>99", "seconds>1e9")
     given = [part for gate in gates for part in ("--fail-if", gate)]
-    assert run(capfd, *files.compared, "--seeds", 2, *given).code == 0
+    assert run(capfd, *files.compared, *given).code == 0
+
+
+@pytest.fixture(scope="module")
+def blind() -> AuditReport:
+    """An audit that brings nothing back and has no control."""
+    return compare(never_seen(), never_seen(seed=7), self_controls=0, **QUICK)
+
+
+@pytest.mark.parametrize("gate", ["delta_rs>0.1", "rs>0.5", "clear==false", "clear != true", "verdict==blind"])
+def test_an_audit_that_would_not_have_seen_the_class_fails_gates_on_numbers(blind: AuditReport, gate: str) -> None:
+    assert blind.verdict == "blind"
+    [sentence] = failures([parse(gate)], blind)
+    assert sentence.startswith("gate failed: ")
+
+
+@pytest.mark.parametrize("gate", ["verdict==recovered", "verdict in (recovered, inconclusive)", "seconds>1e9"])
+def test_a_gate_on_the_verdict_by_name_means_what_it_says(blind: AuditReport, gate: str) -> None:
+    assert failures([parse(gate)], blind) == []
+
+
+@pytest.mark.parametrize(
+    "gate",
+    ["verdict == recovered", "verdict in (generic, recovered)", "verdict not in (generic,blind)", "verdict!=generic"],
+)
+def test_gates_take_verdicts_by_name(gate: str) -> None:
+    assert parse(gate).holds("recovered")
+    assert not parse(gate).holds("generic") or "in (generic, recovered)" in gate
+
+
+def test_an_unknown_verdict_in_a_gate_is_refused_with_the_known_ones() -> None:
+    with pytest.raises(InputError, match="write recovered or not-recovered, if you mean that"):
+        parse("verdict==recoverd")
+
+
+def test_a_gate_passes_when_the_control_shows_that_the_class_would_have_been_seen() -> None:
+    cleared = compare(never_seen(), never_seen(seed=7), m=200, epochs=60)
+    assert cleared.verdict in ("not-recovered", "generic")
+    assert failures([parse("clear==false"), parse("delta_rs>0.1")], cleared) == []
 
 
 def test_number_that_turns_out_not_to_be_measured_is_refused_in_the_end() -> None:
-    with pytest.raises(InputError, match=r"does not measure canonical\.released\.validation\.rs"):
-        failures([parse("canonical.released.validation.rs>0.1")], {"rs": 0.5})
+    with pytest.raises(InputError, match="does not measure rs_std"):
+        failures([parse("rs_std>0.1")], compare(hidden(), **QUICK))
 
 
 @pytest.mark.parametrize(
@@ -87,7 +127,7 @@ def test_names_known_in_advance_are_those_of_the_result(files: Files, settings: 
     config = AuditConfig(n=200, m=20, epochs=2, **settings)
     head = files.headless if missing else files.head
     report = sfra.audit(str(head), 3, data=str(files.features), missing_row=missing, config=config)
-    assert sorted(scalar_names(config, missing=missing)) == sorted(report.scalars())
+    assert sorted(scalar_names(config, missing=missing)) == sorted([*report.scalars(), "verdict", "clear"])
 
 
 @pytest.mark.parametrize(

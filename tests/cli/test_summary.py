@@ -14,7 +14,7 @@ from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
 from sfra.attack.scale import SWEEP
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.findings import Finding
-from sfra.auditing.result import AuditReport, BeforeAfter
+from sfra.auditing.result import AuditReport, BeforeAfter, ClassResult
 from sfra.auditing.verdict import VERDICTS
 from sfra.cli.summary import summary
 from sfra.data import FeatureSet
@@ -47,9 +47,9 @@ def words(report: AuditReport) -> str:
 
 
 def test_verdict_stands_in_words_above_every_number(report: AuditReport) -> None:
-    for verdict in VERDICTS:
-        shown = words(replace(report, verdict=verdict, statement=VERDICTS[verdict]))
-        assert f"Verdict: {verdict} {VERDICTS[verdict]}" in shown
+    for code, verdict in VERDICTS.items():
+        shown = words(replace(report, verdict=code, statement=verdict.meaning))
+        assert f"Verdict: {code} {verdict.meaning}" in shown
         assert shown.index("Verdict:") < shown.index("Accuracy")
 
 
@@ -107,7 +107,26 @@ def test_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditRepo
     assert sentence not in agreed
     assert sentence in words(replace(report, results=tuple(results)))
     after_reset = words(replace(report, verdict="recovered-after-reset"))
-    assert f"- as released, the numbers below: {report.verdict} (RS " in after_reset
+    assert f"- as released, the numbers below: {report.results[0].verdict} (RS " in after_reset
+
+
+def test_what_the_audit_sees_of_hidden_classes_stands_there(report: AuditReport) -> None:
+    shown = words(report)
+    [control] = report.controls
+    assert "What this audit sees of classes that are only hidden" in shown
+    for one in control.hidden:
+        assert f"{one.score.rs:.3f} {100 * one.score.forget_after:.1f} % {'yes' if one.seen else 'no'}" in shown
+    assert "only hidden" not in words(replace(report, controls=()))
+
+
+def test_each_of_several_classes_stands_there_with_its_verdict(report: AuditReport) -> None:
+    one = ClassResult(label=3, verdict="recovered", scores=(replace(report.results[0], rs=0.8123),))
+    gone = ClassResult(label=1, verdict="not-measured", scores=())
+    shown = words(replace(report, classes=(one, gone)))
+    assert "Each forgotten class for itself" in shown
+    assert "3 (ox) recovered" in shown
+    assert "0.812" in shown
+    assert "not-measured - - - -" in shown
 
 
 def test_sweep_is_summed_up(report: AuditReport) -> None:

@@ -86,7 +86,7 @@ def test_figures_are_there_with_words(page: str, parsed: Parsed) -> None:
 
 
 def test_the_reference_is_called_so_and_not_blamed_for_having_none() -> None:
-    alone = true_audit(verdict="no-reference", statement=VERDICTS["no-reference"])
+    alone = true_audit(verdict="no-reference", statement=VERDICTS["no-reference"].meaning)
     page = bench_page(made_up(["retrained", "finetune"], 1, alone), date=DATE)
     tags = re.findall('<span class="tag ([a-z]+)">([a-z-]+)</span>', page)
     assert tags == [("calm", "reference"), ("care", "no-reference")]
@@ -112,7 +112,7 @@ def walks(count: int, samples: int, start: float, seed: int) -> torch.Tensor:
 
 def test_many_audits_of_published_length_stay_small() -> None:
     """A page of 110 has less than 5 MB; here a tenth of it is measured, beside the program that draws the charts."""
-    whole = compare(hidden(), never_seen(), **{**SMALL, "scale": "sweep", "seeds": 3}).to_dict()
+    whole = compare(hidden(), never_seen(), **{**SMALL, "scale": "sweep", "seeds": 3, "self_controls": 0}).to_dict()
     bench = made_up(["retrained", "finetune"], 5, whole)
     audits = {}
     for i, (cell, audit) in enumerate(bench.audits.items()):

@@ -27,6 +27,7 @@ OWN = [name for name in NAMES if unlearn.get(name).__module__.startswith("sfra."
 one_or_two = pytest.mark.parametrize("forget", FORGET, ids=["one class", "two classes"])
 with_and_without_norm = pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch-norm"])
 every_method = pytest.mark.parametrize("name", NAMES)
+every_training = pytest.mark.parametrize("name", [name for name in NAMES if name != "masked"])
 
 
 def small(name: str, **settings: Any) -> unlearn.UnlearningMethod:
@@ -104,7 +105,7 @@ def test_the_mode_of_the_callers_model_makes_no_difference(name: str) -> None:
 
 
 @one_or_two
-@every_method
+@every_training
 def test_the_seed_alone_decides_and_the_global_random_states_are_not_touched(
     name: str, forget: tuple[int, ...]
 ) -> None:
@@ -160,7 +161,7 @@ def test_logits_inside_an_output_object_give_the_same_model(name: str, forget: t
     assert all(torch.equal(wrapped[f"inner.{key}"], value) for key, value in plain.items())
 
 
-@every_method
+@every_training
 def test_progress_counts_the_epochs_and_the_history_agrees(name: str) -> None:
     seen: list[Epoch] = []
     result = small(name)(net(), samples(), (3,), progress=seen.append)

@@ -23,6 +23,7 @@ RECIPES: dict[str, dict[str, Any]] = {
     "retrained": {"learning_rate": 0.1, "epochs": 10},
     "salun": {"learning_rate": 0.1, "epochs": 3},
     "scrub": {"learning_rate": 0.1, "epochs": 8, "max_epochs": 4},
+    "masked": {},
 }
 
 

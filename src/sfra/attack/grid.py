@@ -58,6 +58,17 @@ def settings_of(config: AttackSettings, *, missing: bool, fresh: bool = False) -
     return settings
 
 
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A head to be relearned in one setting with one seed."""
+
+    head: Head
+    forget: Sequence[int]
+    setting: Setting
+    seed: int
+    anchor: Anchor | None = None
+
+
 def relearn_release(
     head: Head,
     forget: Sequence[int],
@@ -68,18 +79,35 @@ def relearn_release(
     progress: Progress | None = None,
 ) -> list[Run]:
     """Sample probes and relearn the head for every setting and seed; ``anchor`` serves the anchored scale."""
-    jobs = [(setting, config.seed + i) for i in range(config.seeds) for setting in settings]
+    jobs = [
+        Job(head=head, forget=forget, setting=setting, seed=seed, anchor=anchor)
+        for seed in seeds_of(config)
+        for setting in settings
+    ]
+    return relearn_jobs(jobs, config, progress=progress)
+
+
+def seeds_of(config: AttackSettings) -> range:
+    """Return the seeds of an audit."""
+    return range(config.seed, config.seed + config.seeds)
+
+
+def relearn_jobs(
+    jobs: Sequence[Job], config: AttackSettings, *, progress: Progress | None = None, stage: str = "relearning"
+) -> list[Run]:
+    """Sample probes and relearn the head of every job, as many side by side as memory allows."""
     runs: list[Run] = []
-    group: list[tuple[Setting, int, Placed, Probes]] = []
-    for setting, seed in jobs:
-        placed = place(head, forget, scale=setting.scale, variant=setting.variant, seed=seed, anchor=anchor)
-        group.append((setting, seed, placed, _probes(placed.head, forget, config, seed)))
-        size = len(group) * group[-1][3].samples.numel() * 4
+    group: list[tuple[Job, Placed, Probes]] = []
+    for job in jobs:
+        at, forget = job.setting, job.forget
+        placed = place(job.head, forget, scale=at.scale, variant=at.variant, seed=job.seed, anchor=job.anchor)
+        group.append((job, placed, _probes(placed.head, forget, config, job.seed)))
+        size = len(group) * group[-1][2].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
-            runs += _relearn(group, len(forget), config)
+            runs += _relearn(group, config)
             group = []
         if progress is not None:
-            progress("relearning", len(runs) + len(group), len(jobs))
+            progress(stage, len(runs) + len(group), len(jobs))
     return runs
 
 
@@ -100,20 +128,20 @@ def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int
     )
 
 
-def _relearn(group: Sequence[tuple[Setting, int, Placed, Probes]], forgotten: int, config: AttackSettings) -> list[Run]:
+def _relearn(group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings) -> list[Run]:
     weight = choose_weight(config.forget_weight)
     paths = relearn_many(
-        [placed.head for _, _, placed, _ in group],
-        [probes for _, _, _, probes in group],
+        [placed.head for _, placed, _ in group],
+        [probes for _, _, probes in group],
         epochs=config.epochs,
-        seeds=[seed for _, seed, _, _ in group],
+        seeds=[job.seed for job, _, _ in group],
         learning_rate=config.learning_rate,
         weight_decay=config.weight_decay,
         batch_size=config.batch_size,
-        probe_weights=[weight.probe_weights(probes, at.head.classes - forgotten) for _, _, at, probes in group],
+        probe_weights=[weight.probe_weights(probes, at.head.classes - len(job.forget)) for job, at, probes in group],
         device=config.device,
     )
     return [
-        Run(setting=setting, seed=seed, placed=placed, probes=probes, path=path)
-        for (setting, seed, placed, probes), path in zip(group, paths, strict=True)
+        Run(setting=job.setting, seed=job.seed, placed=placed, probes=probes, path=path)
+        for (job, placed, probes), path in zip(group, paths, strict=True)
     ]

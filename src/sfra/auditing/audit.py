@@ -12,16 +12,17 @@ from typing import Any
 
 from sfra.attack.grid import relearn_release, settings_of
 from sfra.auditing.config import AuditConfig, chosen_config
-from sfra.auditing.findings import Facts, raise_findings
+from sfra.auditing.control import SELF_CONTROLS, original_control, self_control
+from sfra.auditing.findings import Facts, odd_rows, raise_findings
 from sfra.auditing.inputs import Inputs, Subject, open_inputs
 from sfra.auditing.measure import Evidence, measure
 from sfra.auditing.naming import Forget
 from sfra.auditing.record import data_facts, forget_confusion, probe_facts, release_facts, run_traces, versions
 from sfra.auditing.reference import Reference, check_earlier, earlier_reference
-from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, Finding, Score
+from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, ClassResult, Control, Finding, Score
 from sfra.auditing.rules import VERDICT_RULE
-from sfra.auditing.score import compare, rs_at, scores, summarise_sweep
-from sfra.auditing.verdict import conclude, overall_verdict
+from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
+from sfra.auditing.verdict import conclude, has_power, overall_verdict, worst
 from sfra.core.metrics import is_relearned
 from sfra.core.types import Progress
 from sfra.data import Data
@@ -34,16 +35,17 @@ OF_THE_SCORE = (
 )
 """What the report repeats of the verdict's score; None where nothing was measured."""
 
-ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
-
 
 def audit(
     model: object,
     forget: Forget,
     *,
     data: Data | None = None,
-    reference: object | None = None,
-    reference_data: Data | None = None,
+    reference: object | list[Any] | None = None,
+    reference_data: Data | list[Any] | None = None,
+    control: object | None = None,
+    control_data: Data | None = None,
+    self_controls: int = SELF_CONTROLS,
     validation: Data | None = None,
     arch: str | None = None,
     reference_arch: str | None = None,
@@ -63,8 +65,12 @@ def audit(
         data: Labelled data to measure on (see :func:`sfra.data.load_data`). Without it the head is relearned and
             nothing is measured.
         reference: A model trained without the class, for ΔRS; same forms as ``model``. Or an earlier audit of it with
-            the same settings and data: a report, or the path of its ``audit.json``.
-        reference_data: Features of the reference, when ``data`` holds features rather than images.
+            the same settings and data: a report, or the path of its ``audit.json``. Or a list of several.
+        reference_data: Features of the reference, when ``data`` holds features rather than images; a list for several.
+        control: The original, before the class was forgotten: its output for the class is drawn anew, and the same
+            audit must bring the class back; otherwise it would not have seen it in the model either.
+        control_data: Features of the control, when ``data`` holds features.
+        self_controls: How many retain classes of the model are hidden in the same way, one at a time.
         validation: Data that the validation rule selects on; by default the data set's own validation split, or one
             half of ``data``.
         arch: Architecture of ``model`` when it is a state dict.
@@ -93,19 +99,23 @@ def audit(
         data=data,
         reference=reference,
         reference_data=reference_data,
+        control=control,
+        control_data=control_data,
         validation=validation,
         arch=arch,
         reference_arch=reference_arch,
         missing_row=missing_row,
         cache=cache,
     )
-    if isinstance(inputs.reference, AuditResult):
-        check_earlier(inputs.reference, inputs.model, config)
+    for one in inputs.references:
+        if isinstance(one, AuditResult):
+            check_earlier(one, inputs.model, config)
     evidence = gather(inputs.model, config, progress)
-    compared = _reference(inputs, evidence, config, progress)
-    theirs = compared.scores if compared else ()
+    references = [_reference(one, evidence, config, progress) for one in inputs.references]
+    theirs = [one.scores for one in references]
     found = compare(scores(evidence.measured or ()), theirs)
-    problems = compared.problems if compared else ()
+    controls = _controls(inputs, self_controls, config, theirs, progress)
+    problems = [problem for one in references for problem in one.problems]
     facts = Facts(evidence=evidence, scores=found, reference_scores=theirs, reference_problems=problems, config=config)
     raised = raise_findings(facts)
     diagnosed = None
@@ -113,7 +123,9 @@ def audit(
         progress("diagnosing", 0, 1)
         about = diagnostics(evidence, inputs.forget, proposal=config.proposal, epsilons=config.budgets)
         diagnosed = about.to_dict()
-    return _report(inputs, evidence, compared, found, raised, diagnosed, config, seconds=time.perf_counter() - began)
+    return _report(
+        inputs, evidence, references, found, controls, raised, diagnosed, config, seconds=time.perf_counter() - began
+    )
 
 
 def gather(subject: Subject, config: AuditConfig, progress: Progress, *, fresh: bool = False) -> Evidence:
@@ -127,20 +139,46 @@ def gather(subject: Subject, config: AuditConfig, progress: Progress, *, fresh: 
     return Evidence(subject=subject, runs=runs, measured=measured)
 
 
-def _reference(inputs: Inputs, evidence: Evidence, config: AuditConfig, progress: Progress) -> Reference | None:
-    """Relearn the reference as the model was, or take an earlier audit of it."""
-    if inputs.reference is None:
-        return None
-    if isinstance(inputs.reference, AuditResult):
-        return earlier_reference(inputs.reference, evidence)
-    return Reference.gathered(gather(inputs.reference, config, progress, fresh=inputs.model.missing))
+def _reference(given: Subject | AuditResult, evidence: Evidence, config: AuditConfig, progress: Progress) -> Reference:
+    """Relearn a reference as the model was, or take an earlier audit of it."""
+    if isinstance(given, AuditResult):
+        return earlier_reference(given, evidence)
+    return Reference.gathered(gather(given, config, progress, fresh=evidence.subject.missing))
+
+
+def _controls(
+    inputs: Inputs, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], progress: Progress
+) -> tuple[Control, ...]:
+    """Audit what is hidden by construction: the class in the original, and retain classes of the model."""
+    controls = []
+    if inputs.control is not None:
+        controls.append(original_control(inputs.control, config, references, progress))
+    if count and (own := self_control(inputs.model, count, config, references, progress)):
+        controls.append(own)
+    return tuple(controls)
+
+
+def _class_results(
+    evidence: Evidence, references: Sequence[Reference], *, odd: frozenset[int], power: bool
+) -> tuple[ClassResult, ...]:
+    """Conclude for each of several forget classes; one without samples is not measured."""
+    forget = evidence.subject.forget
+    mine = class_scores(evidence.measured or (), forget)
+    results = []
+    for label in forget if mine else ():
+        theirs = [one.class_scores[label] for one in references if label in one.class_scores]
+        found = compare(mine.get(label, []), theirs if len(theirs) == len(references) else [])
+        concluded = overall_verdict(found, row_is_odd=label in odd, power=power)
+        results.append(ClassResult(label=label, verdict=concluded, scores=tuple(found)))
+    return tuple(results)
 
 
 def _report(
     inputs: Inputs,
     evidence: Evidence,
-    reference: Reference | None,
+    references: Sequence[Reference],
     found: Sequence[Score],
+    controls: tuple[Control, ...],
     raised: tuple[Finding, ...],
     diagnosed: dict[str, Any] | None,
     config: AuditConfig,
@@ -148,10 +186,13 @@ def _report(
     seconds: float,
 ) -> AuditReport:
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
-    first, score = evidence.runs[0], found[0] if found else None
-    reset = next((one for one in found if (one.variant, one.rule) == ("reset-row", VERDICT_RULE)), None)
-    odd = any(one.code == "forget-row-outlier" for one in raised)
-    concluded, statement = conclude(overall_verdict(score, reset, row_is_odd=odd), raised)
+    first, score, power = evidence.runs[0], found[0] if found else None, has_power(controls)
+    odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
+    classes = _class_results(evidence, references, odd=odd, power=power)
+    verdicts = {overall_verdict(found, row_is_odd=bool(odd), power=power): score}
+    verdicts |= {one.verdict: one.scores[0] if one.scores else None for one in classes}
+    gravest = worst(verdicts)
+    concluded, statement = conclude(gravest, verdicts[gravest], raised)
     measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}
     retain, forget = (
         BeforeAfter(**{field: getattr(score, f"{name}_{field}", None) for field in BeforeAfter.__struct_fields__})
@@ -175,11 +216,11 @@ def _report(
         findings=raised,
         results=tuple(found),
         sweep=summarise_sweep(found) if config.scale == "sweep" and found else None,
-        traces=run_traces(evidence, "model") + (reference.traces if reference else ()),
+        traces=run_traces(evidence, "model") + (references[0].traces if references else ()),
         confusion=forget_confusion(evidence),
         probes=probe_facts(evidence),
         model=release_facts(inputs.model),
-        reference=reference.facts if reference else None,
+        references=tuple(one.facts for one in references),
         data=data_facts(inputs.model),
         forget_classes=inputs.forget,
         class_names=inputs.class_names,
@@ -187,6 +228,8 @@ def _report(
         versions=versions(),
         seconds=seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
+        classes=classes,
+        controls=controls,
         diagnostics=diagnosed,
         relearned_head=first.placed.released(first.path.last),
     )

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, NoReturn
+from typing import Any, Literal, NoReturn
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -41,7 +41,13 @@ Labelled = FeatureSet | ImageSet | None
 ANCHOR_IMAGES, ANCHOR_LEAST = 4, 2000
 """Synthetic images for the anchored scale: this many per feature, and at least so many."""
 
-NEEDS = {"reference": "data", "reference_data": "reference", "validation": "data"}
+NEEDS = {
+    "reference": "data",
+    "reference_data": "reference",
+    "control": "data",
+    "control_data": "control",
+    "validation": "data",
+}
 """What is of no use without something else."""
 
 
@@ -100,15 +106,15 @@ class Subject:
         if self.missing and self._reads_better_whole():
             refuse_rows_missing(self.release.head.classes, forget, self.release.head.classes)
 
-    def check_against(self, model: Subject) -> None:
-        """Refuse a reference that has other classes than the model, or that is the model itself."""
+    def check_against(self, model: Subject, title: str = "reference") -> None:
+        """Refuse a reference or control that has other classes than the model, or that is the model itself."""
         mine, theirs, forget = self.classes, model.classes, self.forget
         if mine != theirs:
             raise InputError(
-                "model and reference do not have the same classes",
-                expected=f"{theirs} outputs ({theirs - len(forget)} if the reference has none for the forget class)",
+                f"model and {title} do not have the same classes",
+                expected=f"{theirs} outputs ({theirs - len(forget)} if the {title} has none for the forget class)",
                 got=self.release.head.classes,
-                do="train the reference on the same task, without the forget class",
+                do=f"pass a {title} of the same task",
             )
         one, other = self.test, model.test
         measured_alike = one is not None and other is not None and torch.equal(one.features, other.features)
@@ -142,8 +148,10 @@ class Inputs:
     """Everything that an audit was given, opened and checked."""
 
     model: Subject
-    reference: Subject | AuditResult | None
-    """A model, or an earlier audit of it."""
+    references: tuple[Subject | AuditResult, ...]
+    """Models, or earlier audits of them."""
+    control: Subject | None
+    """The original, before the classes were forgotten."""
     class_names: tuple[str, ...] | None
 
     @property
@@ -159,8 +167,10 @@ def open_inputs(
     progress: Progress,
     *,
     data: Data | None,
-    reference: object | None,
-    reference_data: Data | None,
+    reference: object | list[Any] | None,
+    reference_data: Data | list[Any] | None,
+    control: object | None,
+    control_data: Data | None,
     validation: Data | None,
     arch: str | None,
     reference_arch: str | None,
@@ -168,39 +178,109 @@ def open_inputs(
     cache: bool,
 ) -> Inputs:
     """Open what an audit was given, and refuse what does not fit together before any work is done."""
-    given = {"data": data, "reference": reference, "reference_data": reference_data, "validation": validation}
-    for name, other in NEEDS.items():
-        if given[name] is not None and given[other] is None:
-            option = name.replace("_", "-")
-            raise InputError(f"{name} (--{option}) needs {other}", got=f"no {other}", do=f"pass {other} as well")
+    references, own_data = each(reference), each(reference_data)
+    given: dict[str, object] = {"data": data, "reference": reference, "reference_data": reference_data}
+    _check_needs(given | {"control": control, "control_data": control_data, "validation": validation})
     usable_device(config.device)
     test, held_out = load_parts(data, validation)
     release = load(model, arch=arch, device=config.device)
-    opened: Release | AuditResult | None = None  # before features are extracted: a wrong path shows at once
-    if isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json":
-        opened = read_result(Path(reference))
-    elif isinstance(reference, AuditReport):
-        opened = reference
-    elif reference is not None:
-        opened = load(reference, arch=reference_arch or shared_arch(arch, reference), device=config.device)
-    parts = reference_parts(test, held_out, reference_data) if isinstance(opened, Release) else (None, None)
-    measured_on = {"data": test, "validation data": held_out, "reference data": parts[0]}
-    classes = resolve_forget(forget, release, opened, measured_on, missing=missing_row)
-    check_distinct(release, opened)
+    # before features are extracted: a wrong path shows at once
+    opened = [_open_reference(one, reference_arch or shared_arch(arch, one), config.device) for one in references]
+    asked: list[tuple[str, Release | AuditResult, Data | None]] = [
+        ("reference" if len(opened) == 1 else f"reference {i + 1}", one, own)
+        for i, (one, own) in enumerate(_pair_data(opened, own_data))
+    ]
+    if control is not None:
+        original = load(control, arch=shared_arch(arch, control), device=config.device)
+        asked.append(("control", original, control_data))
+    others = [
+        Beside(
+            title=title, model=one, parts=own_parts(title, test, held_out, own) if isinstance(one, Release) else None
+        )
+        for title, one, own in asked
+    ]
+    classes = resolve_forget(forget, release, others, {"data": test, "validation data": held_out}, missing=missing_row)
+    for other in others:
+        check_distinct(release, other.model)
     anchored = isinstance(config.scales.verdict, Anchored)
     subject = open_subject(
         release, classes, test, held_out, missing=missing_row, cache=cache, anchored=anchored, progress=progress
     )
     subject.check(config)
+    beside = [_open_beside(other, subject, config, cache=cache, progress=progress) for other in others]
     names = known_names(release, test, missing=missing_row)
-    class_names = None if names is None else tuple(names)
-    if not isinstance(opened, Release):
-        return Inputs(model=subject, reference=opened, class_names=class_names)
-    lost = _lacks_rows(opened, classes, subject.classes)
-    beside = open_subject(opened, classes, *parts, missing=lost, cache=cache, anchored=anchored, progress=progress)
-    beside.check_against(subject)
-    beside.check(config)
-    return Inputs(model=subject, reference=beside, class_names=class_names)
+    original_subject = beside.pop() if control is not None else None
+    assert not isinstance(original_subject, AuditResult)
+    return Inputs(
+        model=subject,
+        references=tuple(beside),
+        control=original_subject,
+        class_names=None if names is None else tuple(names),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Beside:
+    """A model that the audited one is put beside: a reference, an earlier audit of one, or the original."""
+
+    title: str
+    model: Release | AuditResult
+    parts: tuple[Labelled, Labelled] | None
+    """What it is measured on; None for an earlier audit."""
+
+
+def each(given: object) -> list[Any]:
+    """Return the members of a list, or what was given alone.
+
+    >>> each(None), each("a"), each(["a", "b"])
+    ([], ['a'], ['a', 'b'])
+    """
+    return [] if given is None else given if isinstance(given, list) else [given]
+
+
+def _check_needs(given: Mapping[str, object]) -> None:
+    for name, other in NEEDS.items():
+        if each(given[name]) and not each(given[other]):
+            option = name.replace("_", "-")
+            raise InputError(f"{name} (--{option}) needs {other}", got=f"no {other}", do=f"pass {other} as well")
+
+
+def _open_reference(reference: object, arch: str | None, device: str) -> Release | AuditResult:
+    if isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json":
+        return read_result(Path(reference))
+    return reference if isinstance(reference, AuditReport) else load(reference, arch=arch, device=device)
+
+
+def _pair_data(
+    references: Sequence[Release | AuditResult], data: Sequence[Data]
+) -> list[tuple[Release | AuditResult, Data | None]]:
+    """Give each reference that is a model its own data, in the order in which they were given."""
+    models = [one for one in references if isinstance(one, Release)]
+    if data and len(data) != len(models):
+        raise InputError(
+            "references and reference data do not pair up",
+            expected=f"{len(models)} (one for each reference that is a model)",
+            got=len(data),
+            do="pass --reference-data once for each --reference, in the same order",
+        )
+    left = iter(data)
+    return [(one, next(left, None) if isinstance(one, Release) else None) for one in references]
+
+
+def _open_beside(
+    other: Beside, model: Subject, config: AuditConfig, *, cache: bool, progress: Progress
+) -> Subject | AuditResult:
+    if isinstance(other.model, AuditResult) or other.parts is None:
+        assert isinstance(other.model, AuditResult)
+        return other.model
+    lost = _lacks_rows(other.model, model.forget, model.classes)
+    anchored = isinstance(config.scales.verdict, Anchored)
+    found = open_subject(
+        other.model, model.forget, *other.parts, missing=lost, cache=cache, anchored=anchored, progress=progress
+    )
+    found.check_against(model, other.title)
+    found.check(config)
+    return found
 
 
 def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Measurable:
@@ -239,13 +319,14 @@ def known_names(release: Release, test: Labelled, *, missing: bool) -> Sequence[
 def resolve_forget(
     forget: Forget,
     release: Release,
-    reference: Release | AuditResult | None,
+    others: Sequence[Beside],
     data: Mapping[str, Labelled],
     *,
     missing: bool,
 ) -> tuple[int, ...]:
-    """Find the forget classes, and refuse data (by title) or a reference that call the classes by other names."""
+    """Find the forget classes, and refuse data (by title) or other models that call the classes by other names."""
     own = release.class_names
+    data = {**data, **{f"{other.title} data": other.parts[0] for other in others if other.parts}}
     theirs: dict[str, Names] = {title: None if part is None else part.class_names for title, part in data.items()}
     try:
         classes = forget_classes(forget, known_names(release, data["data"], missing=missing))
@@ -256,11 +337,9 @@ def resolve_forget(
         check_rows_missing(release.head.classes, classes, own, theirs["data"])
     total = release.head.classes + (len(classes) if missing else 0)
     names: dict[str, Names] = {"model": placed_names(own, classes, missing=missing), **theirs}
-    if isinstance(reference, Release):
-        lost = _lacks_rows(reference, classes, total)
-        names["reference"] = placed_names(reference.class_names, classes, missing=lost)
-    elif reference is not None:
-        names["reference"] = reference.class_names
+    for other in others:
+        lost = isinstance(other.model, Release) and _lacks_rows(other.model, classes, total)
+        names[other.title] = placed_names(other.model.class_names, classes, missing=lost)
     check_names(names, classes)
     return classes
 
@@ -270,9 +349,9 @@ def _lacks_rows(reference: Release, forget: Sequence[int], classes: int) -> bool
     return reference.head.classes + len(forget) == classes
 
 
-def check_distinct(release: Release, reference: Release | AuditResult | None) -> None:
+def check_distinct(release: Release, reference: Release | AuditResult) -> None:
     """Refuse the model as its own reference, where the weights tell: a head alone says nothing about its features."""
-    if release.encoder is None or reference is None:
+    if release.encoder is None:
         return
     theirs = reference.fingerprint if isinstance(reference, Release) else reference.model.fingerprint
     if theirs == release.fingerprint:
@@ -326,17 +405,18 @@ def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, La
     return test, load_data(data, split="validation") if has_split(data, "validation") else None
 
 
-def reference_parts(test: Labelled, held_out: Labelled, reference_data: Data | None) -> tuple[Labelled, Labelled]:
-    """Choose what the reference is measured on: the same images, or features of its own."""
-    if reference_data is not None:
-        _refuse_unusable(reference_data, "reference_data")
-        return load_data(reference_data), None
+def own_parts(title: str, test: Labelled, held_out: Labelled, own_data: Data | None) -> tuple[Labelled, Labelled]:
+    """Choose what another model is measured on: the same images, or features of its own."""
+    option = title.split()[0]
+    if own_data is not None:
+        _refuse_unusable(own_data, f"{option}_data")
+        return load_data(own_data), None
     if isinstance(test, FeatureSet):
         raise InputError(
-            "the reference has no features to be measured on",
-            expected="features of the reference itself: those of the model do not fit another encoder",
+            f"the {title} has no features to be measured on",
+            expected=f"features of the {title} itself: those of the model do not fit another encoder",
             got=f"only {test.source}",
-            do="pass reference_data (--reference-data) with the reference's own features and labels",
+            do=f"pass {option}_data (--{option}-data) with the {title}'s own features and labels",
         )
     return test, held_out
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 
@@ -25,6 +25,10 @@ class Measured:
     """The part that rules which validate select on."""
     report: Trace
     """What they report on; disjoint from ``validation``."""
+
+    def only(self, label: int) -> Measured:
+        """Return the same run measured on one of several forget classes."""
+        return replace(self, test=self.test.only(label), report=self.test.only(label), validation=None)
 
     def chosen(self, rule: str) -> tuple[int, Trace] | None:
         """Return the epoch that a rule picks and the trace to read it on; None where the rule cannot be applied."""

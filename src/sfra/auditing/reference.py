@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
@@ -17,7 +17,7 @@ from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
 from sfra.auditing.result import AuditResult, Finding, ReleaseFacts, RunTrace, Score
 from sfra.auditing.rules import RULES
-from sfra.auditing.score import scores
+from sfra.auditing.score import class_scores, scores
 from sfra.core.errors import InputError
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f", "expect_accuracy")
@@ -30,6 +30,8 @@ class Reference:
 
     scores: Sequence[Score]
     """Every setting under every rule."""
+    class_scores: Mapping[int, Sequence[Score]]
+    """Of each class for itself, where several were forgotten."""
     traces: tuple[RunTrace, ...]
     facts: ReleaseFacts
     problems: tuple[Finding, ...]
@@ -42,6 +44,7 @@ class Reference:
         raised = raise_findings(Facts(evidence=evidence, scores=mine, reference_scores=(), config=AuditConfig()))
         return cls(
             scores=mine,
+            class_scores=class_scores(evidence.measured or (), evidence.subject.forget),
             problems=critical(raised),
             traces=run_traces(evidence, "reference"),
             facts=release_facts(evidence.subject),
@@ -76,6 +79,7 @@ def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
     """Take the reference from an earlier audit of it, unless it is the model itself, which only the traces show."""
     reference = Reference(
         scores=earlier.results,
+        class_scores={one.label: one.scores for one in earlier.classes},
         traces=tuple(
             msgspec.structs.replace(trace, subject="reference") for trace in earlier.traces if trace.subject == "model"
         ),

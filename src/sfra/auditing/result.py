@@ -18,8 +18,11 @@ from sfra.core.files import to_bytes, write_together
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 
-SCHEMA = "sfra.audit/2"
-"""Name and version of the layout of ``audit.json``. Version 1 is read too: it called the traces ``trajectory``."""
+SCHEMA = "sfra.audit/3"
+"""Name and version of the layout of ``audit.json``.
+
+Earlier ones are read too: version 2 knew one ``reference``; version 1 called the traces ``trajectory``.
+"""
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 """An accuracy, a score, a probability."""
@@ -53,10 +56,14 @@ class Score(Struct, frozen=True, kw_only=True):
     interval_covers: Covers | None = None
     """What all intervals of this score cover; None in files of older versions, whose intervals cover less."""
     delta_rs: Delta | None = None
-    """RS minus the reference's; None without a reference."""
+    """RS minus the reference's, or the mean of several; None without a reference."""
     delta_rs_interval: Interval | None = None
     """95 % interval of ΔRS from the intervals of RS of model and reference."""
+    margin: float | None = None
+    """ΔRS that honest retrainings stay below: what the verdict compares ΔRS with."""
     reference_rs: Share | None = None
+    reference_rs_each: tuple[Share, ...] = ()
+    """RS of each reference."""
     reference_retain_before: Share | None = None
     reference_retain_after: Share | None = None
     reference_forget_before: Share | None = None
@@ -79,6 +86,40 @@ class Score(Struct, frozen=True, kw_only=True):
     """Epoch of the first seed."""
     epochs: tuple[Index, ...]
     """Epoch of each seed."""
+
+
+class Hidden(Struct, frozen=True, kw_only=True):
+    """Classes that were hidden at the head by construction, and what the audit brought back of them."""
+
+    classes: tuple[Index, ...]
+    accuracy: Share
+    """What the model recognised of them before they were hidden."""
+    seen: bool
+    """Whether the audit would have said that they come back."""
+    score: Score
+
+
+class Control(Struct, frozen=True, kw_only=True):
+    """What the audit sees of classes that are hidden by construction."""
+
+    kind: Literal["original", "self"]
+    """The forget classes of the original, or retain classes of the released model itself."""
+    source: str
+    hidden: tuple[Hidden, ...]
+
+    @property
+    def seen(self) -> float:
+        """Share of the hidden groups that the audit would have seen."""
+        return sum(one.seen for one in self.hidden) / len(self.hidden)
+
+
+class ClassResult(Struct, frozen=True, kw_only=True):
+    """What became of one of several forget classes."""
+
+    label: Index
+    verdict: str
+    scores: tuple[Score, ...]
+    """At the verdict's scale and rule; the first is the verdict's. Empty where the class has no samples."""
 
 
 class BeforeAfter(Struct, frozen=True, kw_only=True):
@@ -241,7 +282,7 @@ class AuditResult(Struct, frozen=True, kw_only=True):
     confusion: Confusion | None
     probes: tuple[ProbeFacts, ...]
     model: ReleaseFacts
-    reference: ReleaseFacts | None
+    references: tuple[ReleaseFacts, ...]
     data: DataFacts | None
     forget_classes: tuple[Index, ...]
     class_names: tuple[str, ...] | None
@@ -250,6 +291,10 @@ class AuditResult(Struct, frozen=True, kw_only=True):
     versions: dict[str, str]
     seconds: float
     created: str
+    classes: tuple[ClassResult, ...] = ()
+    """Each class for itself, where several were forgotten."""
+    controls: tuple[Control, ...] = ()
+    """What the audit sees of classes that are hidden by construction."""
     diagnostics: dict[str, Any] | None = None
     """What :func:`sfra.diagnose` says of the verdict's setting, where asked for."""
 
@@ -354,13 +399,16 @@ def read_result(file: Path) -> AuditResult:
 def parse_result(content: object, source: str) -> AuditResult:
     """Check the content of an ``audit.json`` against the types; ``source`` names it in messages."""
     schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if schema not in (SCHEMA, "sfra.audit/1"):
+    if schema not in (SCHEMA, "sfra.audit/1", "sfra.audit/2"):
         raise InputError(
             f"{source} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(schema)[:80]
         )
     assert isinstance(content, dict)
     if schema == "sfra.audit/1":
-        content = content | {"schema": SCHEMA, "traces": content.get("trajectory")}
+        content = content | {"traces": content.get("trajectory")}
+    if schema != SCHEMA:
+        reference = content.get("reference")
+        content = content | {"schema": SCHEMA, "references": [] if reference is None else [reference]}
     try:
         return msgspec.convert(content, AuditResult)
     except msgspec.ValidationError as problem:

@@ -13,8 +13,10 @@ from sfra.auditing.intervals import delta_interval, score_intervals
 from sfra.auditing.measure import Measured
 from sfra.auditing.result import Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES, VERDICT_RULE
-from sfra.auditing.verdict import verdict
+from sfra.auditing.verdict import margin, verdict
 from sfra.core.metrics import degenerate_floor, mean_and_std, relearning_score, rs_at_budget
+
+ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
 
 
 def scores(measured: Sequence[Measured]) -> list[Score]:
@@ -60,31 +62,51 @@ def _score(setting: Setting, rule: str, measured: Sequence[Measured]) -> Score |
     return msgspec.structs.replace(score, verdict=verdict(score))
 
 
-def compare(model: Sequence[Score], reference: Sequence[Score]) -> list[Score]:
-    """Put every score beside the reference's: same scale and rule, and a fresh row beside a fresh row.
+def class_scores(measured: Sequence[Measured], forget: Sequence[int]) -> dict[int, list[Score]]:
+    """Score each of several forget classes that has samples for itself, at the verdict's scale and rule."""
+    if len(forget) < 2 or not measured:
+        return {}
+    scale = measured[0].run.setting.scale
+    mine = [one for one in measured if one.run.setting.scale == scale]
+    counts = mine[0].test.counts
+    return {
+        label: [one for one in scores([part.only(label) for part in mine]) if one.rule == VERDICT_RULE]
+        for label in forget
+        if int(counts[label]) > 0
+    }
+
+
+def compare(model: Sequence[Score], references: Sequence[Sequence[Score]]) -> list[Score]:
+    """Put every score beside those of each reference: same scale and rule, and a fresh row beside a fresh row.
 
     A reference without the forget row has nothing but fresh rows, so it is compared by scale and rule.
     """
     compared = []
     for score in model:
-        same = [one for one in reference if (one.scale, one.rule) == (score.scale, score.rule)]
         fresh = score.variant != "released"
-        beside = next((one for one in same if (one.variant != "released") == fresh), same[0] if same else None)
-        compared.append(score if beside is None else against(score, beside))
+        beside = []
+        for reference in references:
+            same = [one for one in reference if (one.scale, one.rule) == (score.scale, score.rule)]
+            beside += [one for one in same if (one.variant != "released") == fresh][:1] or same[:1]
+        compared.append(against(score, beside) if beside else score)
     return compared
 
 
-def against(score: Score, reference: Score) -> Score:
-    """Return a score with ΔRS and its interval, and the verdict that they allow."""
+def against(score: Score, references: Sequence[Score]) -> Score:
+    """Return a score with ΔRS to the mean of the references, its interval, and the verdict that they allow."""
+
+    def mean(name: str) -> float:
+        return mean_and_std([getattr(one, name) for one in references])[0]
+
+    each = tuple(one.rs for one in references)
     beside = msgspec.structs.replace(
         score,
-        delta_rs=score.rs - reference.rs,
-        delta_rs_interval=delta_interval(score, [reference]),
-        reference_rs=reference.rs,
-        reference_retain_before=reference.retain_before,
-        reference_retain_after=reference.retain_after,
-        reference_forget_before=reference.forget_before,
-        reference_forget_after=reference.forget_after,
+        delta_rs=score.rs - mean("rs"),
+        delta_rs_interval=delta_interval(score, references),
+        margin=margin(each),
+        reference_rs=mean("rs"),
+        reference_rs_each=each,
+        **{f"reference_{name}": mean(name) for name in ACCURACIES},
     )
     return msgspec.structs.replace(beside, verdict=verdict(beside))
 

@@ -100,6 +100,15 @@ class Trace:
         hits, counts = self.hits + other.hits, self.counts + other.counts
         return Trace(hits=hits, counts=counts, forget_classes=self.forget_classes, right=right)
 
+    def only(self, label: int) -> Trace:
+        """Return the same trace for one of the forget classes: the others count neither as forget nor as retain."""
+        others = [one for one in self.forget_classes if one != label]
+        kept = torch.ones(len(self.counts), dtype=torch.long)
+        kept[others] = 0
+        right = None if self.right is None else self.right[:, torch.repeat_interleave(kept, self.counts).bool()]
+        hits, counts = self.hits * kept, self.counts * kept
+        return Trace(hits=hits, counts=counts, forget_classes=self.forget_classes, right=right)
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain lists for JSON; the accuracy of a class without samples is None."""
         missing = (self.counts == 0).tolist()

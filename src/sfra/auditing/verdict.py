@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from statistics import fmean, variance
+from typing import Literal
 
-from sfra.auditing.result import Finding, Score
+from sfra.auditing.result import Control, Finding, Score
 from sfra.core.metrics import TOLERANCE, degenerate_floor, relearning_score
 
 DELTA = 0.1
-"""ΔRS above which a class comes back more than in a model that never saw it; the band that separate trainings span."""
+"""Least ΔRS that counts as more than in a model that never saw the class, however alike the references are."""
+
+RETRAINING_SPREAD, RETRAINING_FREEDOM = 0.14, 8
+"""Standard deviation of ``arcsin √RS`` between honest retrainings, and what that knowledge is worth in degrees of
+freedom; ``docs/trust.md`` has the measurements."""
 
 RETAIN_LIMIT = 0.10
 """Retain drop above which relearning has broken the classifier."""
@@ -19,42 +27,149 @@ ENRICHMENT = 2.0
 STILL_KNOWN = 0.5
 """Forget accuracy of the released model above which there is nothing to audit: the class was never gone."""
 
-VERDICTS = {
-    "unusable": "This measurement cannot carry a verdict: something about the set-up is wrong.",
-    "recovered": "The forgotten class comes back, and clearly more than in a model that never saw it.",
-    "recovered-after-reset": "The class comes back once its odd output row is reset: it was hidden at the head.",
-    "inconclusive": "The class comes back somewhat more than in a model that never saw it, within sampling error.",
-    "generic": "The class comes back no more than in a model that never saw it: no evidence of residual memory.",
-    "not-recovered": "The class did not come back in this audit. That is no proof of erasure.",
-    "degenerate": "Relearning broke the retain classes: this score shows no recovery, read RS at a retain budget.",
-    "no-reference": "Part of the class comes back, but without a retrained reference that alone is not evidence.",
-    "not-unlearned": "The released model still recognises the class: it was not unlearned in the first place.",
-    "not-measured": "The head was relearned, but without evaluation data nothing was measured.",
+POWER = 0.75
+"""Share of hidden retain classes that the audit must see before it clears a model."""
+
+Kind = Literal["back", "clear", "blind", "open", "unusable"]
+"""Comes back; does not, and would have been seen; does not, and nothing shows that; undecided; no measurement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Verdict:
+    """What an audit can conclude."""
+
+    kind: Kind
+    sentence: str
+    """In words; ``{amount}`` stands for how much of the class comes back."""
+
+    @property
+    def meaning(self) -> str:
+        """The sentence where no amount is known."""
+        return self.sentence.format(amount="Part")
+
+
+VERDICTS: dict[str, Verdict] = {
+    "unusable": Verdict(
+        kind="unusable", sentence="This measurement cannot carry a verdict: something about the set-up is wrong."
+    ),
+    "not-unlearned": Verdict(
+        kind="back", sentence="The released model still recognises the class: it was not unlearned in the first place."
+    ),
+    "recovered": Verdict(
+        kind="back",
+        sentence="{amount} of the forgotten class comes back, and clearly more than in a model that never saw it.",
+    ),
+    "recovered-after-reset": Verdict(
+        kind="back", sentence="The class comes back once its odd output row is reset: it was hidden at the head."
+    ),
+    "inconclusive": Verdict(
+        kind="open",
+        sentence="{amount} of the class comes back, perhaps more than in a model that never saw it: this audit cannot "
+        "tell.",
+    ),
+    "no-reference": Verdict(
+        kind="open",
+        sentence="{amount} of the class comes back, but without a retrained reference that alone is not evidence.",
+    ),
+    "degenerate": Verdict(
+        kind="open",
+        sentence="Relearning broke the retain classes: this score shows no recovery, read RS at a retain budget.",
+    ),
+    "blind": Verdict(
+        kind="blind",
+        sentence="The class does not come back, but nothing shows that this audit would have seen it. This is no "
+        "all-clear.",
+    ),
+    "generic": Verdict(
+        kind="clear",
+        sentence="The class comes back no more than in a model that never saw it, and a class that is only hidden "
+        "would have: no evidence of residual memory.",
+    ),
+    "not-recovered": Verdict(
+        kind="clear",
+        sentence="The class does not come back, and a class that is only hidden would have. That is no proof of "
+        "erasure.",
+    ),
+    "not-measured": Verdict(
+        kind="unusable", sentence="The head was relearned, but without evaluation data nothing was measured."
+    ),
 }
-"""What an audit can conclude, in words."""
+"""Every verdict, gravest first."""
+
+AMOUNTS = ((0.9, "Almost all"), (0.5, "Most"), (0.2, "Part"), (0.1, "A small part"), (0.0, "A trace"))
+"""How much of the class comes back, from which gain in forget accuracy."""
 
 
-def overall_verdict(released: Score | None, reset: Score | None, *, row_is_odd: bool) -> str:
-    """Name what the audit concludes from the head as released and, if its forget row is odd, with that row reset.
+def statement(code: str, score: Score | None) -> str:
+    """Write a verdict in words, graded by how much of the class comes back."""
+    gain = 0.0 if score is None else score.forget_after - score.forget_before
+    amount = next((word for least, word in AMOUNTS if gain >= least - TOLERANCE), AMOUNTS[-1][1])
+    return VERDICTS[code].sentence.format(amount=amount)
+
+
+def worst(codes: Iterable[str]) -> str:
+    """Return the gravest of some verdicts."""
+    return min(codes, key=list(VERDICTS).index)
+
+
+def margin(references: Sequence[float]) -> float:
+    """Return the ΔRS that an honest retraining stays below in 95 of 100 cases, from the RS of the references.
+
+    On the scale ``θ = arcsin √RS`` the spread of honest retrainings hardly depends on the level. A further one lies at
+    most ``t σ √(1 + 1/k)`` above the mean of ``k`` references, with their own spread ``s`` and the measured ``σ₀``
+    pooled: ``σ² = (ν₀ σ₀² + (k - 1) s²) / (ν₀ + k - 1)``, and ``t`` the 95 % quantile with ``ν₀ + k - 1`` degrees of
+    freedom. One reference says nothing of the spread, so ``σ₀`` alone counts.
+
+    >>> round(margin([0.3]), 2), round(margin([0.3, 0.3, 0.3, 0.3]), 2)
+    (0.36, 0.24)
+    """
+    from scipy.special import stdtrit  # slow to import, and of use with a reference only
+
+    angles = [math.asin(math.sqrt(rs)) for rs in references]
+    k, freedom = len(angles), RETRAINING_FREEDOM + len(angles) - 1
+    squares = RETRAINING_FREEDOM * RETRAINING_SPREAD**2 + ((k - 1) * variance(angles) if k > 1 else 0.0)
+    above = float(stdtrit(freedom, 0.95)) * math.sqrt(squares / freedom * (1 + 1 / k))
+    limit = math.sin(min(math.pi / 2, fmean(angles) + above)) ** 2
+    return max(DELTA, limit - fmean(references))
+
+
+def has_power(controls: Sequence[Control]) -> bool:
+    """Say whether the audit would have seen a class that is only hidden: the original's, or else retain classes."""
+    by_kind = {control.kind: control.seen for control in controls}
+    return by_kind.get("original", by_kind.get("self", 0.0)) >= POWER - TOLERANCE
+
+
+def overall_verdict(found: Sequence[Score], *, row_is_odd: bool, power: bool) -> str:
+    """Name what the audit concludes from the head as released, the first score, and with its forget row reset.
 
     An extreme bias hides a class from any relearning of limited length: Adam moves a bias by about its learning rate a
-    step. So a release with an odd row does not pass where the same release with a fresh row would not.
+    step. So a release with an odd row does not pass where the same release with a fresh row would not. A release with
+    an ordinary row whose two readings disagree is not cleared either. Nor is one in an audit without power, or without
+    a look at a fresh row.
     """
-    found = verdict(released)
-    if found == "not-unlearned":
-        return found
-    fresh = verdict(reset) if row_is_odd else None
-    if fresh == "recovered" and found != "recovered":
+    released = found[0] if found else None
+    read = [one for one in found[1:] if (one.scale, one.rule) == (found[0].scale, found[0].rule)]
+    reset = next((one for one in read if one.variant == "reset-row"), None)
+    code = verdict(released)
+    if VERDICTS[code].kind in ("back", "unusable"):
+        return code
+    fresh = verdict(reset)
+    if row_is_odd and fresh == "recovered":
         return "recovered-after-reset"
-    return "no-reference" if fresh == "no-reference" and found == "not-recovered" else found
+    if VERDICTS[code].kind != "clear":
+        return code
+    if fresh in ("recovered", "inconclusive", "no-reference"):
+        return "inconclusive" if fresh == "recovered" else fresh
+    looked = reset is not None or found[0].variant != "released"
+    return code if power and looked else "blind"
 
 
-def conclude(found: str, findings: Sequence[Finding]) -> tuple[str, str]:
+def conclude(found: str, score: Score | None, findings: Sequence[Finding]) -> tuple[str, str]:
     """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy."""
     critical = next((one for one in findings if one.severity == "critical"), None)
     if critical is None:
-        return found, VERDICTS[found]
-    return "unusable", f"{VERDICTS['unusable']} {critical.message} What to do: {critical.remedy}."
+        return found, statement(found, score)
+    return "unusable", f"{statement('unusable', None)} {critical.message} What to do: {critical.remedy}."
 
 
 def verdict(score: Score | None) -> str:
@@ -71,7 +186,8 @@ def verdict(score: Score | None) -> str:
         return "no-reference"
     if score.delta_rs <= DELTA + TOLERANCE:
         return "generic"
-    return "recovered" if (score.delta_rs_interval or (0.0, 0.0))[0] > 0.0 else "inconclusive"
+    certain = (score.delta_rs_interval or (0.0, 0.0))[0] > 0.0 and score.delta_rs > (score.margin or DELTA) + TOLERANCE
+    return "recovered" if certain else "inconclusive"
 
 
 def _blind_score(score: Score) -> float:

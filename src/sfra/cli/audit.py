@@ -28,7 +28,11 @@ DATA = (
 )
 REFERENCE = (
     "A model trained without the class, to compare with (ΔRS): same forms as MODEL, or the audit.json of an earlier "
-    "audit of it."
+    "audit of it. May be repeated: several show how far separate trainings lie apart."
+)
+CONTROL = (
+    "The original, before it forgot: its output for the class is drawn anew, and the same audit must bring the class "
+    "back. It shows whether the audit would have seen the class."
 )
 what, how = group(WHAT), group("How it is audited")
 
@@ -39,8 +43,12 @@ def audit(
         list[str], what("CLASS", "Forgotten class, by name or index; several with commas.", default=False)
     ],
     data: Annotated[Text, what("DATA", DATA)] = None,
-    reference: Annotated[Text, what("MODEL", REFERENCE)] = None,
-    reference_data: Annotated[Text, what("DATA", "The reference's own features, if --data holds features.")] = None,
+    reference: Annotated[list[str] | None, what("MODEL", REFERENCE)] = None,
+    reference_data: Annotated[
+        list[str] | None, what("DATA", "The reference's own features, if --data holds features; one for each.")
+    ] = None,
+    control: Annotated[Text, what("MODEL", CONTROL)] = None,
+    control_data: Annotated[Text, what("DATA", "The control's own features, if --data holds features.")] = None,
     validation: Annotated[
         Text, what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data")
     ] = None,
@@ -69,6 +77,9 @@ def audit(
     no_reset_row: Annotated[
         bool, how(None, "Do not also audit with the forgotten class's output re-initialised.", "--no-reset-row")
     ] = False,
+    self_controls: Annotated[
+        int, how("N", "How many retain classes to hide, one at a time, to see what this audit would have seen.")
+    ] = 4,
     diagnostics: Annotated[
         bool, how(None, "Also say how it came about: alignment, margin, confidence, trade-off.", "--diagnostics")
     ] = False,
@@ -81,7 +92,8 @@ def audit(
     out: opt.Out = None,
     json: opt.Json = False,
     fail_if: Annotated[
-        list[str] | None, ending("EXPR", 'Exit with 1 if this holds, for example "delta_rs>0.1"; may be repeated.')
+        list[str] | None,
+        ending("EXPR", 'Exit with 1 if this holds, such as "clear==false" or "delta_rs>0.1"; may be repeated.'),
     ] = None,
 ) -> None:
     """Test whether a forgotten class can be brought back.
@@ -118,13 +130,16 @@ def audit(
             max_draws=MAX_DRAWS if max_draws is None else max_draws,
         )
         tests = [gates.parse(text) for text in fail_if or ()]
-        gates.check_gates(tests, config, data=data is not None, reference=reference is not None, missing=missing_row)
+        gates.check_gates(tests, config, data=data is not None, reference=bool(reference), missing=missing_row)
         report = run(
             model,
             classes,
             data=data,
             reference=reference,
             reference_data=reference_data,
+            control=control,
+            control_data=control_data,
+            self_controls=self_controls,
             validation=validation,
             arch=arch,
             reference_arch=reference_arch,
@@ -142,7 +157,7 @@ def audit(
         from sfra.cli.summary import summary
 
         show(summary(report, out))
-    if failed := gates.failures(tests, report.scalars()):
+    if failed := gates.failures(tests, report):
         say("\n".join(failed))
         raise typer.Exit(GATE_FAILED)
 

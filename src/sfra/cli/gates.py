@@ -1,18 +1,19 @@
-"""Gates: ``--fail-if "delta_rs>0.1"`` turns a number of the result into an exit code."""
+"""Gates: ``--fail-if "delta_rs>0.1"`` or ``"verdict==recovered"`` turns a result into an exit code."""
 
 from __future__ import annotations
 
 import math
 import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfra.attack.grid import settings_of
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.result import ROW_SCALARS, WITH_INTERVAL
+from sfra.auditing.result import ROW_SCALARS, WITH_INTERVAL, AuditResult
 from sfra.auditing.rules import RULES
-from sfra.core.errors import InputError
+from sfra.auditing.verdict import VERDICTS
+from sfra.core.errors import InputError, meant
 
 OPERATORS = {
     ">=": operator.ge,
@@ -25,7 +26,8 @@ OPERATORS = {
 ALWAYS = ("seconds", "findings")
 """Numbers that need no evaluation data."""
 
-MEASURED = ("rs", "rs_std", "floor", "relearned", "retain.before", "retain.after", "forget.before", "forget.after")
+ACCURACIES = ("retain.before", "retain.after", "forget.before", "forget.after")
+MEASURED = ("verdict", "clear", "rs", "rs_std", "floor", "relearned", *ACCURACIES)
 ENDS = tuple(f"{name}.{end}" for name in WITH_INTERVAL for end in ("low", "high"))
 COMPARED = ("delta_rs", "delta_rs.low", "delta_rs.high", "reference_rs", "sweep.area", "sweep.rs_at_reference")
 """Numbers that need a reference as well."""
@@ -35,31 +37,47 @@ COMPARED = ("delta_rs", "delta_rs.low", "delta_rs.high", "reference_rs", "sweep.
 class Gate:
     """A condition under which a run fails.
 
-    >>> parse("delta_rs > 0.1").holds(0.3)
-    True
+    >>> parse("delta_rs > 0.1").holds(0.3), parse("verdict in (recovered, inconclusive)").holds("generic")
+    (True, False)
     """
 
     text: str
     name: str
     symbol: str
-    bound: float
+    bound: float | tuple[str, ...]
 
-    def holds(self, value: float | bool) -> bool:
+    def __str__(self) -> str:
+        """Write it as it was understood."""
+        bound = f"({', '.join(self.bound)})" if isinstance(self.bound, tuple) else f"{self.bound:g}"
+        return f"{self.name} {self.symbol} {bound}"
+
+    def holds(self, value: float | bool | str) -> bool:
         """Say whether the run fails."""
+        if isinstance(self.bound, tuple):
+            return (value in self.bound) == (self.symbol in ("==", "in"))
         return bool(OPERATORS[self.symbol](float(value), self.bound))
 
 
 def parse(text: str) -> Gate:
-    """Read ``NAME OPERATOR NUMBER``."""
+    """Read ``NAME OPERATOR NUMBER``, ``verdict == NAME`` or ``verdict in (NAME, NAME)``."""
+    worded = re.fullmatch(r"\s*verdict\s*(==|!=|\bnot in\b|\bin\b)\s*\(?([\w\s,-]+)\)?\s*", text)
+    if worded is not None:
+        names = tuple(name.strip() for name in worded[2].split(","))
+        unknown = [name for name in names if name not in VERDICTS]
+        if not unknown:
+            return Gate(text=text, name="verdict", symbol=worded[1], bound=names)
+        do = meant(unknown[0], list(VERDICTS))
+        raise InputError("there is no such verdict", expected=", ".join(VERDICTS), got=unknown[0], do=do)
     found = re.fullmatch(r"\s*([^\s<>!]*?[^\s<>!=])\s*(>=|<=|==|!=|>|<)\s*(\S+)\s*", text)
     try:
         bound = float({"true": "1", "false": "0"}.get(found[3].lower(), found[3])) if found else math.nan
     except ValueError:
         bound = math.nan
-    if found is None or not math.isfinite(bound):
+    if found is None or not math.isfinite(bound) or found[1] == "verdict":
         raise InputError(
             "cannot read the gate",
-            expected=f"NAME OPERATOR NUMBER with one of {' '.join(OPERATORS)}, for example delta_rs>0.1",
+            expected=f"NAME OPERATOR NUMBER with one of {' '.join(OPERATORS)}, for example delta_rs>0.1; or "
+            "clear==false; or verdict==recovered; or verdict in (recovered, inconclusive)",
             got=text,
             do="put it in quotes, or the shell takes > for a redirection",
         )
@@ -104,16 +122,29 @@ def check_gates(
             raise _unmeasured(gate, "pass --seeds 2 or more: one seed has no spread")
 
 
-def failures(gates: Sequence[Gate], scalars: Mapping[str, float | bool | None]) -> list[str]:
-    """Return a sentence for every gate that fails."""
+def failures(gates: Sequence[Gate], report: AuditResult) -> list[str]:
+    """Return a sentence for every gate that fails.
+
+    An audit that cannot carry a verdict passes no gate. One that would not have seen the class passes none on numbers:
+    a low number there shows nothing.
+    """
+    kind = VERDICTS[report.verdict].kind
+    values = {**report.scalars(), "verdict": report.verdict, "clear": kind == "clear"}
     sentences = []
     for gate in gates:
-        value = scalars.get(gate.name)
+        value = values.get(gate.name)
         if value is None:
             raise _unmeasured(gate, "pass more evaluation data (--data, --validation), or leave the gate out")
+        shown = value if isinstance(value, str) else f"{float(value):.6g}"
         if gate.holds(value):
-            about = f"{gate.name} {gate.symbol} {gate.bound:g}"
-            sentences.append(f"gate failed: {about} ({gate.name} is {float(value):.6g})")
+            sentences.append(f"gate failed: {gate} ({gate.name} is {shown})")
+        elif gate.name not in ALWAYS and kind == "unusable":
+            sentences.append(f"gate failed: {gate} cannot be judged: {report.statement}")
+        elif gate.name not in ALWAYS and kind == "blind" and gate.name != "verdict":
+            sentences.append(
+                f"gate failed: {gate} cannot be judged: {gate.name} is {shown}, but the verdict is {report.verdict}. "
+                f"{report.statement}"
+            )
     return sentences
 
 

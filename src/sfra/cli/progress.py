@@ -21,7 +21,13 @@ if TYPE_CHECKING:
 PAUSE, SHARE = 10.0, 0.1
 """A log hears of a long stage again after at least this many seconds and this share of it."""
 
-UNITS = {"training": "epochs", "unlearning": "epochs", "relearning": "runs", "extracting features": "samples"}
+UNITS = {
+    "training": "epochs",
+    "unlearning": "epochs",
+    "relearning": "runs",
+    "relearning hidden classes": "runs",
+    "extracting features": "samples",
+}
 """What a stage counts; other stages are steps of something longer."""
 
 EVERY = 5.0

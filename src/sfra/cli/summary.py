@@ -13,13 +13,18 @@ from rich.text import Text
 
 from sfra.auditing.result import AuditReport, Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES
+from sfra.auditing.verdict import VERDICTS
 from sfra.core.errors import counted, printable
 
-COLOURS = {
-    **dict.fromkeys(("recovered", "recovered-after-reset", "unusable", "critical"), "bold red"),
-    **dict.fromkeys(("generic", "not-recovered", "info"), "bold cyan"),
+KINDS = {
+    "back": "bold red",
+    "clear": "bold cyan",
+    "blind": "bold magenta",
+    "open": "bold yellow",
+    "unusable": "reverse",
 }
-"""Colours of verdicts and severities; all others are yellow. The words say the same."""
+SEVERITIES = {"critical": "bold red", "warning": "yellow", "info": "bold cyan"}
+"""Colours of the kinds of verdict and of severities. The words say the same."""
 
 VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restored-row": ", forget row restored"}
 
@@ -31,7 +36,8 @@ def summary(report: AuditReport, out: Path | None) -> Group:
     if report.rs is not None and unusable:
         parts.append(_indent(_accuracies(report)))
     elif report.rs is not None:
-        parts += [_indent(_accuracies(report)), _indent(_scores(report)), *_readings(report)]
+        parts += [*_classes(report), _indent(_accuracies(report)), _indent(_scores(report))]
+        parts += [*_controls(report), *_readings(report)]
     if report.findings:
         parts += [_title("Findings, gravest first (docs/flags.md explains each code)"), _indent(_findings(report))]
     kept = "Nothing was written: pass --out DIR to keep the result and the relearned head."
@@ -64,20 +70,20 @@ def plain(text: object) -> str:
 
 def _subject(report: AuditReport) -> Iterator[RenderableType]:
     """Say what was tested."""
-    model, data, reference, settings = report.model, report.data, report.reference, report.settings
+    model, data, settings = report.model, report.data, report.settings
     several = len(report.forget_classes) > 1
     gone = "classes" if several else "class"
     lost = f", no output for the forgotten {gone}" if model.forget_row == "missing" else ""
     features = counted(model.width, "feature", "features")
     epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
-    names = {i: plain(name) for i, name in enumerate(report.class_names or ()) if plain(name) != str(i)}
-    classes = [f"{index} ({names[index]})" if index in names else str(index) for index in report.forget_classes]
+    classes = [_class_name(label, report) for label in report.forget_classes]
     samples = f"{plain(data.source)} ({counted(data.samples, 'sample', 'samples')})" if data else None
     rows = {
         "Model": f"{plain(model.source)} ({model.outputs} outputs, {features}{lost})",
         "Forgotten": f"{gone} {', '.join(classes)}",
         "Data": samples or "none: nothing is measured",
-        "Reference": plain(reference.source) if reference else "none: there is nothing to compare with",
+        "Reference": "; ".join(plain(one.source) for one in report.references)
+        or "none: there is nothing to compare with",
         "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {epochs}, {seeds}",
     }
     grid = _grid()
@@ -88,17 +94,54 @@ def _subject(report: AuditReport) -> Iterator[RenderableType]:
 
 def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
-    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, COLOURS.get(report.verdict, "bold yellow")))
+    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, KINDS[VERDICTS[report.verdict].kind]))
     lines = []
     for row in report.results if report.verdict != "unusable" else ():
         if row.rule != report.rule or row.verdict == report.verdict or not _is_main(row, report):
             continue
         where = "as released, the numbers below" if row.scale == report.scale else f"at {row.scale} scale"
         where = "with a fresh forget row" if row.variant == "reset-row" else where
-        delta = f", ΔRS {_signed(row.delta_rs)}" if report.reference else ""
+        delta = f", ΔRS {_signed(row.delta_rs)}" if report.references else ""
         lines.append(f"- {where}: {row.verdict} (RS {_number(row.rs)}{delta})")
     also = ["Other readings of the same audit:", *lines] if lines else []
     yield _indent(Text("\n".join([report.statement, *also])))
+
+
+def _classes(report: AuditReport) -> Iterator[RenderableType]:
+    """Show each of several forgotten classes for itself."""
+    if not report.classes:
+        return
+    table = _table("Class", "Verdict", "before", "after", "RS", "ΔRS")
+    for one in report.classes:
+        style = KINDS[VERDICTS[one.verdict].kind]
+        shown = ("-", "-", "-", "-")
+        if one.scores:
+            score = one.scores[0]
+            shown = (
+                _percent(score.forget_before),
+                _percent(score.forget_after),
+                _number(score.rs),
+                _signed(score.delta_rs),
+            )
+        table.add_row(_class_name(one.label, report), Text(one.verdict, style=style), *shown)
+    yield _title("Each forgotten class for itself")
+    yield _indent(table)
+
+
+def _controls(report: AuditReport) -> Iterator[RenderableType]:
+    """Show what the audit brings back of classes that are hidden by construction."""
+    if not report.controls:
+        return
+    yield _title("What this audit sees of classes that are only hidden")
+    table = _table("", "Hidden class", "RS", "forget", "seen", left=2)
+    for control in report.controls:
+        whose = "in the original" if control.kind == "original" else "in this model"
+        for one in control.hidden:
+            names = ", ".join(_class_name(label, report) for label in one.classes)
+            shown = (_number(one.score.rs), _percent(one.score.forget_after), "yes" if one.seen else "no")
+            table.add_row(whose, names, *shown)
+            whose = ""
+    yield _indent(table)
 
 
 def _accuracies(report: AuditReport) -> Table:
@@ -125,8 +168,13 @@ def _scores(report: AuditReport) -> Table:
     against = "not measured: without a reference, RS alone is not evidence of memory (pass --reference)"
     if report.delta_rs is not None:
         low, high = report.delta_rs_interval or (report.delta_rs, report.delta_rs)
-        against = f"RS minus {_number(report.reference_rs)}, that of the reference in the same audit"
+        many = len(report.references)
+        whose = "that of the reference" if many == 1 else f"the mean of {many} references"
+        against = f"RS minus {_number(report.reference_rs)}, {whose} in the same audit"
         against += f"\n95 % interval {_signed(low)} to {_signed(high)}{covers}"
+        if (margin := report.results[0].margin) is not None:
+            alone = "; how far this task's trainings lie apart is not known" if many == 1 else ""
+            against += f"\nseparate trainings without the class stay below {_signed(margin)}{alone}"
     budgets = " / ".join(f"{100 * float(epsilon):g}" for epsilon in report.rs_at)
     kept = " / ".join(_number(score) for score in report.rs_at.values())
     grid = _grid()
@@ -184,12 +232,18 @@ def _findings(report: AuditReport) -> Table:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     for finding in report.findings:
-        grade = Text(finding.severity, style=COLOURS.get(finding.severity, "yellow"))
+        grade = Text(finding.severity, style=SEVERITIES[finding.severity])
         table.add_row(grade, Text(finding.code, style="bold"))
         table.add_row("", Text(plain(finding.message)))
         if finding.remedy is not None:
             table.add_row("", Text(plain(f"What to do: {finding.remedy}."), style="bold"))
     return table
+
+
+def _class_name(label: int, report: AuditReport) -> str:
+    names = report.class_names or ()
+    name = plain(names[label]) if label < len(names) else str(label)
+    return str(label) if name == str(label) else f"{label} ({name})"
 
 
 def _measured(row: Score | SweepPoint) -> tuple[str, str, str, str]:

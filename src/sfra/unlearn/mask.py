@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
-from typing import overload
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, overload
 
 import torch
 from torch import nn
 
 from sfra.core.errors import InputError
 from sfra.core.head import Head
+from sfra.unlearn.base import Checkpoint, UnlearningMethod
+from sfra.unlearn.registry import register
+from sfra.unlearn.task import Task
 
 HIDING_BIAS = -15.0
 """Bias of a masked output: low enough never to win."""
@@ -59,3 +63,22 @@ def head_layer(model: nn.Module, layer: str | None) -> tuple[str, nn.Linear]:
             do="name the head with layer=, or mask the Head of the loaded release",
         )
     return name, linear[name]
+
+
+@register("masked")
+@dataclass(frozen=True, kw_only=True)
+class Masked(UnlearningMethod):
+    """Switch the output of the class off, and leave everything else: a control, not a method.
+
+    The class is hidden by construction, so a sound audit brings it back. Nothing is trained.
+    """
+
+    needs: ClassVar[tuple[str, ...]] = ("forget",)
+
+    epochs: int = 1
+    batch_size: int = 1
+    learning_rate: float = 1.0
+
+    def run(self, task: Task) -> Iterator[Checkpoint]:
+        """Mask the head once."""
+        yield Checkpoint(1, 0.0, mask_head(task.student, task.forget_classes))

@@ -6,6 +6,7 @@ Importing this package registers them all. Every code has its paragraph in ``doc
 from sfra.auditing.findings import fit, reference, release, score
 from sfra.auditing.findings.facts import Facts
 from sfra.auditing.findings.registry import FINDINGS, HIGH_RS, finding, raise_findings
+from sfra.auditing.findings.release import odd_rows
 from sfra.auditing.result import Finding, Severity
 
 __all__ = [
@@ -16,6 +17,7 @@ __all__ = [
     "Severity",
     "finding",
     "fit",
+    "odd_rows",
     "raise_findings",
     "reference",
     "release",

@@ -31,8 +31,8 @@ class Facts:
     evidence: Evidence
     scores: Sequence[Score]
     """The model's, the verdict's first; none where nothing was measured."""
-    reference_scores: Sequence[Score]
-    """The reference's own."""
+    reference_scores: Sequence[Sequence[Score]]
+    """Each reference's own."""
     config: AuditConfig
     reference_problems: Sequence[Finding] = ()
     """What is critical about a reference by itself."""
@@ -76,11 +76,14 @@ class Facts:
 
     @property
     def reference_forget_before(self) -> float | None:
-        """Forget accuracy of the reference with its own row: what a fresh row answers is chance."""
+        """Highest forget accuracy of a reference with its own row: what a fresh row answers is chance."""
         if self.last is None:
             return None
-        own = [one for one in self.reference_scores if (one.scale, one.rule) == (self.last.scale, self.last.rule)]
-        return next((one.forget_before for one in own if one.variant == "released"), None)
+        reading = (self.last.scale, self.last.rule, "released")
+        own = [
+            one for scores in self.reference_scores for one in scores if (one.scale, one.rule, one.variant) == reading
+        ]
+        return max((one.forget_before for one in own), default=None)
 
     @property
     def rs_curve(self) -> list[float] | None:

@@ -48,23 +48,28 @@ def row_outlier(
     return above(max(z_norm, z_bias), OUTLIER_Z, "forget-row-outlier", "warning", message)
 
 
-@finding("forget-row-outlier")
-def forget_row_outlier(head: Head, forget: Sequence[int]) -> list[Finding]:
-    """Fire when a forget row stands out among the retain rows, centred or as released.
+def odd_rows(head: Head, forget: Sequence[int]) -> dict[int, Finding]:
+    """Return the forget rows that stand out among the retain rows, centred or as released.
 
     A row added to all of them changes nothing, but hides an odd one.
     """
-    found = []
+    found = {}
+    retain = [k for k in range(head.classes) if k not in forget]
     for label in forget:
         for view in (place(head, forget, scale=Canonical()).head, head):
             norms, biases = view.weight.norm(dim=1).tolist(), view.bias.tolist()
-            retain = [k for k in range(view.classes) if k not in forget]
             retain_norms, retain_biases = [norms[k] for k in retain], [biases[k] for k in retain]
             odd = row_outlier(label, norms[label], biases[label], retain_norms, retain_biases)
             if odd is not None:
-                found.append(odd)
+                found[label] = odd
                 break
     return found
+
+
+@finding("forget-row-outlier")
+def forget_row_outlier(head: Head, forget: Sequence[int]) -> list[Finding]:
+    """Fire when a forget row stands out among the retain rows."""
+    return list(odd_rows(head, forget).values())
 
 
 @finding("rare-class")

@@ -31,6 +31,7 @@ def audit(settings: Settings, inputs: Inputs, out: Path, context: Context) -> di
         validation=read_features(inputs["validation"])[1],
         reference=inputs["reference"] / "audit.json" if "reference" in inputs else None,
         missing_row=missing,
+        self_controls=0,  # a protocol has controls of its own
         progress=tell_stage(context),
         config=AuditConfig(**{**LATER, **config, "budgets": tuple(config["budgets"])}, device=context.device),
     )

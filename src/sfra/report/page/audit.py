@@ -36,15 +36,13 @@ REFERENCE = "reference"
 """What stands for a verdict where the audited model is the reference itself."""
 
 BADGES: Mapping[str, str] = {
-    **VERDICTS,
+    **{code: verdict.meaning for code, verdict in VERDICTS.items()},
     REFERENCE: "The reference itself: it never saw the class, so what comes back here comes back without memory.",
 }
 """Every word that a page shows as a verdict, with what it means."""
 
-TONES = {"recovered": "alarm", "recovered-after-reset": "alarm", "unusable": "alarm"} | dict.fromkeys(
-    ("generic", "not-recovered", REFERENCE), "calm"
-)
-"""How a verdict is coloured; the others ask for care."""
+TONES = {"back": "alarm", "clear": "calm", "blind": "blind", "open": "care", "unusable": "unusable"}
+"""How the kinds of verdict are coloured."""
 
 
 def audit_page(audit: AuditResult, *, date: str, label: str | None = None) -> str:
@@ -151,19 +149,17 @@ def audit_view(
             "audit": audit,
             "alone": alone,
             "forget_names": [class_name(one, audit.class_names) for one in audit.forget_classes],
-            "tone": TONES.get(badge, "care"),
+            "tone": "calm" if reference else TONES[VERDICTS[audit.verdict].kind],
             "badge": badge,
             "statement": BADGES[REFERENCE] if unlike else audit.statement,
             "limits": [f"{100 * audit.settings[name]:.3g}" for name in ("epsilon_r", "delta_f")],
             "reading": reading_words(audit.scale, audit.rule, audit.variant),
             "bars": accuracy_bars(audit),
-            "strip": [
-                (kind, value)
-                for kind, value in (("floor", audit.floor), ("reference", audit.reference_rs), ("model", audit.rs))
-                if value is not None
-            ],
+            "strip": strip(audit),
             "charts": charts.add(key, planned, narrow=not brief),
             **score_tables(audit),
+            "classes": class_table(audit),
+            "controls": control_table(audit),
             "diagnostics": diagnosis_tables(audit),
             "settings": list(flat(audit.settings)),
             "versions": list(flat(audit.versions)),
@@ -234,12 +230,58 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
     }
 
 
+def strip(audit: AuditResult) -> list[tuple[str, float]]:
+    """List what stands on the line from 0 to 1 under the verdict: hidden classes, floor, references, model."""
+    marks: list[tuple[str, float | None]] = [
+        ("hidden class", one.score.rs) for control in audit.controls for one in control.hidden
+    ]
+    references = audit.results[0].reference_rs_each if audit.results else ()
+    marks += [("floor", audit.floor), *(("reference", rs) for rs in references or (audit.reference_rs,))]
+    return [(kind, value) for kind, value in [*marks, ("model", audit.rs)] if value is not None]
+
+
+def class_table(audit: AuditResult) -> Any:
+    """Arrange each of several forgotten classes for itself; None for one class."""
+    heads = ("Class", "Verdict", "Forget before", "Forget after", "RS", "ΔRS")
+    rows = []
+    for one in audit.classes:
+        name, score = class_name(one.label, audit.class_names), one.scores[0] if one.scores else None
+        numbers = ["-"] * 4
+        if score is not None:
+            numbers = [
+                percent(score.forget_before),
+                percent(score.forget_after),
+                number(score.rs),
+                signed(score.delta_rs),
+            ]
+        rows.append([name, one.verdict, *numbers])
+    return table("Each forgotten class for itself", heads, rows, words=heads[:2]) if rows else None
+
+
+def control_table(audit: AuditResult) -> Any:
+    """Arrange what the audit brought back of classes that are hidden by construction; None without controls."""
+    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "The audit sees it")
+    rows = [
+        [
+            ", ".join(class_name(label, audit.class_names) for label in one.classes),
+            "original" if control.kind == "original" else "this model",
+            *(percent(one.accuracy), percent(one.score.forget_after), number(one.score.rs)),
+            "yes" if one.seen else "no",
+        ]
+        for control in audit.controls
+        for one in control.hidden
+    ]
+    words = ("Hidden class", "Where", "The audit sees it")
+    return table("Classes that are only hidden, in the same audit", heads, rows, words=words) if rows else None
+
+
 def facts(audit: AuditResult) -> list[tuple[str, str]]:
     """List what was audited, compared with and measured on."""
-    found = {"Model": audit.model, "Reference": audit.reference, "Data": audit.data}
-    return [
-        (f"{what}: {name}", text) for what, one in found.items() if one for name, text in flat(msgspec.to_builtins(one))
-    ]
+    many = len(audit.references) > 1
+    found: list[tuple[str, Any]] = [("Model", audit.model)]
+    found += [(f"Reference {i + 1}" if many else "Reference", one) for i, one in enumerate(audit.references)]
+    found += [("Data", audit.data)] if audit.data else []
+    return [(f"{what}: {name}", text) for what, one in found for name, text in flat(msgspec.to_builtins(one))]
 
 
 def flat(value: Any, name: str = "", *, most: int = 24) -> Iterator[tuple[str, str]]:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfra.auditing.config import LATER
+from sfra.auditing.control import SELF_CONTROLS
 from sfra.auditing.result import AuditResult
 from sfra.bench.tables.names import DATASETS
 
@@ -32,7 +33,7 @@ WITHOUT_OPTION = {
 }
 """Settings that only the Python interface changes, with their defaults."""
 
-PLACEHOLDERS = ("MODEL", "DATA", "VALIDATION", "REFERENCE", "REFERENCE_DATA")
+PLACEHOLDER = re.compile(r"[A-Z][A-Z_]+(_\d+)?")
 """Words that stand for paths, which an audit does not record."""
 
 HEADS = re.compile(r"head file .*|a head", re.DOTALL)
@@ -63,11 +64,12 @@ def command(audit: AuditResult) -> str:
 
 def command_notes(audit: AuditResult) -> list[str]:
     """Say what the placeholders of the command stand for, and what no option of it can say."""
-    used = [word for word in PLACEHOLDERS if word in shlex.split(command(audit).replace("\\\n", ""))]
+    words = shlex.split(command(audit).replace("\\\n", ""))
+    used = list(dict.fromkeys(word for word in words if PLACEHOLDER.fullmatch(word)))
     *first, last = used
     stand = f"{', '.join(first)} and {last} stand for your own files" if first else f"{last} stands for your own file"
     notes = [f"{stand}; fingerprints are below."]
-    if audit.reference and audit.data and not _features(audit) and audit.data.source.endswith(FILES):
+    if audit.references and audit.data and not _features(audit) and audit.data.source.endswith(FILES):
         notes.append("If DATA holds features, the reference needs its own: --reference-data REFERENCE_DATA.")
     return notes
 
@@ -92,14 +94,20 @@ def _data(audit: AuditResult) -> list[Part]:
     parts = [["--data", named[1] if named and named[1] in DATASETS else "DATA"]]
     if own and (source.endswith(FILES) or source.startswith("the given ")):
         parts.append(["--validation", "VALIDATION"])
-    if audit.reference:
-        parts.append(["--reference", "REFERENCE"])
-        parts += [["--reference-data", "REFERENCE_DATA"]] if _features(audit) else []
-    return parts
+    many = len(audit.references) > 1
+    for i in range(len(audit.references)):
+        number = f"_{i + 1}" if many else ""
+        parts.append(["--reference", f"REFERENCE{number}"])
+        parts += [["--reference-data", f"REFERENCE_DATA{number}"]] if _features(audit) else []
+    if any(control.kind == "original" for control in audit.controls):
+        parts.append(["--control", "ORIGINAL"])
+        parts += [["--control-data", "ORIGINAL_DATA"]] if _features(audit) else []
+    hidden = next((len(control.hidden) for control in audit.controls if control.kind == "self"), 0)
+    return parts if hidden in (0, SELF_CONTROLS) else [*parts, ["--self-controls", str(hidden)]]
 
 
 def _sources(audit: AuditResult) -> tuple[str, str]:
-    return audit.model.source, audit.reference.source if audit.reference else ""
+    return audit.model.source, audit.references[0].source if audit.references else ""
 
 
 def _architectures(audit: AuditResult) -> list[Part]:

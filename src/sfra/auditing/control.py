@@ -1,0 +1,131 @@
+"""Controls: classes that are hidden by construction, audited as the forgotten one is. They show what an audit can see.
+
+The original still holds the class in its features, whatever its output says; the released model holds each of its
+retain classes. With their outputs drawn anew these are hidden at the head and nowhere else. Where the audit does not
+bring them back, it would not have brought back a forgotten class that is hidden either.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
+
+import torch
+
+from sfra.attack.grid import Job, Setting, relearn_jobs, seeds_of
+from sfra.auditing.config import AuditConfig
+from sfra.auditing.evaluate import confusion
+from sfra.auditing.inputs import Subject
+from sfra.auditing.measure import measure
+from sfra.auditing.result import Control, Hidden, Score
+from sfra.auditing.rules import VERDICT_RULE
+from sfra.auditing.score import compare, scores
+from sfra.core.errors import InputError
+from sfra.core.head import MIN_CLASSES, Head
+from sfra.core.types import Progress
+
+SELF_CONTROLS = 4
+"""Retain classes that are hidden, one at a time, where nothing else is said."""
+
+KNOWN = 0.5
+"""Accuracy from which a class counts as known, so that hiding it makes a control."""
+
+SEEN = 0.2
+"""Least RS of a hidden class that counts as seen, with or without a reference."""
+
+HIDDEN = "reset-row"
+"""Variant of a hidden class: its row is drawn anew."""
+
+
+def original_control(
+    original: Subject, config: AuditConfig, references: Sequence[Sequence[Score]], progress: Progress
+) -> Control:
+    """Hide the forget classes of the original, and audit them beside the references' scores."""
+    accuracy = _accuracy(original, original.forget)
+    if accuracy < KNOWN:
+        raise InputError(
+            "the control does not know the forgotten class",
+            expected=f"an original that recognises at least {KNOWN:.0%} of its samples",
+            got=f"{accuracy:.1%}",
+            do="pass the model as it was before unlearning",
+        )
+    found = _audit_hidden([(original.forget, original)], config, references, progress)
+    return Control(kind="original", source=original.release.source, hidden=tuple(found))
+
+
+def self_control(
+    model: Subject, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], progress: Progress
+) -> Control | None:
+    """Hide retain classes of the released model, one group at a time; None where it has none that could be hidden."""
+    known = without_forgotten(model)
+    if known is None:
+        return None
+    numbers = [label for label in range(model.classes) if label not in model.forget]
+    groups = list(islice(choose_groups(known, len(model.forget), count), count))
+    subjects = [(tuple(numbers[label] for label in group), replace(known, forget=group)) for group in groups]
+    found = _audit_hidden(subjects, config, references, progress)
+    return Control(kind="self", source=model.release.source, hidden=tuple(found)) if found else None
+
+
+def without_forgotten(model: Subject) -> Subject | None:
+    """Take the forget classes out of a model and its data; None if too few classes are left.
+
+    The outputs of classes that were really forgotten never win: a pool that waits for them would never fill.
+    """
+    if model.test is None or model.classes - len(model.forget) < MIN_CLASSES:
+        return None
+    numbers = [label for label in range(model.classes) if label not in model.forget]
+    head = model.release.head
+    if not model.missing:
+        head = Head(head.weight[numbers], head.bias[numbers])
+    place = torch.full((model.classes,), -1)
+    place[numbers] = torch.arange(len(numbers))
+    labels = place[model.test.labels]
+    test = replace(model.test, features=model.test.features[labels >= 0], labels=labels[labels >= 0], class_names=None)
+    release = replace(model.release, head=head, class_names=None)
+    return Subject(release=release, forget=(), missing=False, test=test, validation=None, kind=model.kind)
+
+
+def choose_groups(known: Subject, size: int, count: int) -> list[tuple[int, ...]]:
+    """Choose groups of known classes to hide, as many at a time as were forgotten, spread evenly."""
+    assert known.test is not None
+    counts = confusion(known.release.head, known.test.features, known.test.labels)
+    share = counts.diagonal() / counts.sum(1)
+    labels = [label for label in range(known.classes) if float(share[label]) >= KNOWN]
+    size = min(size, max(1, known.classes - MIN_CLASSES + 1), len(labels) or 1)
+    most = min(count, len(labels) // size)
+    return [tuple(labels[group * len(labels) // most + i] for i in range(size)) for group in range(most)]
+
+
+def _audit_hidden(
+    hidden: Sequence[tuple[tuple[int, ...], Subject]],
+    config: AuditConfig,
+    references: Sequence[Sequence[Score]],
+    progress: Progress,
+) -> list[Hidden]:
+    """Relearn every hidden group at the verdict's scale, all side by side, and measure what comes back."""
+    setting = Setting(scale=config.scales.verdict, variant=HIDDEN)
+    jobs = [
+        Job(head=subject.release.head, forget=subject.forget, setting=setting, seed=seed, anchor=subject.anchor)
+        for _, subject in hidden
+        for seed in seeds_of(config)
+    ]
+    runs = iter(relearn_jobs(jobs, config, progress=progress, stage="relearning hidden classes"))
+    found = []
+    for classes, subject in hidden:
+        assert subject.split is not None
+        mine = measure(list(islice(runs, config.seeds)), subject.split, subject.forget, device=config.device)
+        score = next(one for one in scores(mine) if one.rule == VERDICT_RULE)
+        [score] = compare([score], references)
+        accuracy = _accuracy(subject, subject.forget)
+        seen = score.verdict in ("recovered", "no-reference") and score.rs >= SEEN
+        found.append(Hidden(classes=classes, accuracy=accuracy, seen=seen, score=score))
+    return found
+
+
+def _accuracy(subject: Subject, labels: Sequence[int]) -> float:
+    """Return what a head recognises of some classes as it is."""
+    assert subject.test is not None
+    counts = confusion(subject.release.head, subject.test.features, subject.test.labels)[list(labels)]
+    return float(counts[range(len(labels)), list(labels)].sum() / counts.sum())
