@@ -14,6 +14,7 @@ from sfra.attack.grid import relearn_release, settings_of
 from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import SELF_CONTROLS, original_control, self_control
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
+from sfra.auditing.findings.registry import critical
 from sfra.auditing.inputs import Inputs, Subject, open_inputs
 from sfra.auditing.measure import Evidence, measure
 from sfra.auditing.naming import Forget
@@ -114,10 +115,11 @@ def audit(
     references = [_reference(one, evidence, config, progress) for one in inputs.references]
     theirs = [one.scores for one in references]
     found = compare(scores(evidence.measured or ()), theirs)
-    controls = _controls(inputs, self_controls, config, theirs, progress)
     problems = [problem for one in references for problem in one.problems]
     facts = Facts(evidence=evidence, scores=found, reference_scores=theirs, reference_problems=problems, config=config)
     raised = raise_findings(facts)
+    usable = evidence.measured is not None and not critical(raised)
+    controls = _controls(inputs, self_controls, config, theirs, progress) if usable else ()
     diagnosed = None
     if diagnostics is not None:
         progress("diagnosing", 0, 1)

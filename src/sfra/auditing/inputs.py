@@ -41,6 +41,9 @@ Labelled = FeatureSet | ImageSet | None
 ANCHOR_IMAGES, ANCHOR_LEAST = 4, 2000
 """Synthetic images for the anchored scale: this many per feature, and at least so many."""
 
+KNOWN = 0.5
+"""Accuracy from which a class counts as known, so that hiding it makes a control."""
+
 NEEDS = {
     "reference": "data",
     "reference_data": "reference",
@@ -94,6 +97,23 @@ class Subject:
     def split(self) -> Measurable | None:
         """What is measured on, and what rules that validate select on."""
         return None if self.test is None else split_features(self.test, self.validation, self.forget)
+
+    def accuracy(self, labels: Sequence[int]) -> float:
+        """Return the share of the samples of some classes that the head recognises as it is."""
+        assert self.test is not None
+        counts = confusion(self.release.head, self.test.features, self.test.labels)[list(labels)]
+        return float(counts[range(len(labels)), list(labels)].sum() / counts.sum())
+
+    def check_known(self) -> None:
+        """Refuse an original that does not know the forget classes: hiding them would make no control."""
+        known = 0.0 if self.missing else self.accuracy(self.forget)
+        if known < KNOWN:
+            raise InputError(
+                "the control does not know the forgotten class",
+                expected=f"an original that recognises at least {KNOWN:.0%} of its samples",
+                got=f"{known:.1%}",
+                do="pass the model as it was before unlearning",
+            )
 
     def check(self, config: AuditConfig) -> None:
         """Refuse, before any work is done, forget classes, settings or data that do not fit the release."""
@@ -211,6 +231,8 @@ def open_inputs(
     names = known_names(release, test, missing=missing_row)
     original_subject = beside.pop() if control is not None else None
     assert not isinstance(original_subject, AuditResult)
+    if original_subject is not None:
+        original_subject.check_known()
     return Inputs(
         model=subject,
         references=tuple(beside),

@@ -82,13 +82,13 @@ VERDICTS: dict[str, Verdict] = {
     ),
     "generic": Verdict(
         kind="clear",
-        sentence="The class comes back no more than in a model that never saw it, and a class that is only hidden "
-        "would have: no evidence of residual memory.",
+        sentence="The class comes back no more than in a model that never saw it, and this audit would have seen it: "
+        "classes that are only hidden come back further. No evidence of residual memory.",
     ),
     "not-recovered": Verdict(
         kind="clear",
-        sentence="The class does not come back, and a class that is only hidden would have. That is no proof of "
-        "erasure.",
+        sentence="The class does not come back, and this audit would have seen it: classes that are only hidden do "
+        "come back. That is no proof of erasure.",
     ),
     "not-measured": Verdict(
         kind="unusable", sentence="The head was relearned, but without evaluation data nothing was measured."

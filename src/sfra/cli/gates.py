@@ -49,6 +49,8 @@ class Gate:
     def __str__(self) -> str:
         """Write it as it was understood."""
         bound = f"({', '.join(self.bound)})" if isinstance(self.bound, tuple) else f"{self.bound:g}"
+        if self.name == "clear":
+            bound = "true" if self.bound else "false"
         return f"{self.name} {self.symbol} {bound}"
 
     def holds(self, value: float | bool | str) -> bool:
@@ -137,7 +139,8 @@ def failures(gates: Sequence[Gate], report: AuditResult) -> list[str]:
             raise _unmeasured(gate, "pass more evaluation data (--data, --validation), or leave the gate out")
         shown = value if isinstance(value, str) else f"{float(value):.6g}"
         if gate.holds(value):
-            sentences.append(f"gate failed: {gate} ({gate.name} is {shown})")
+            about = f"the verdict is {report.verdict}" if gate.name == "clear" else f"{gate.name} is {shown}"
+            sentences.append(f"gate failed: {gate} ({about})")
         elif gate.name not in ALWAYS and kind == "unusable":
             sentences.append(f"gate failed: {gate} cannot be judged: {report.statement}")
         elif gate.name not in ALWAYS and kind == "blind" and gate.name != "verdict":
