@@ -13,6 +13,7 @@ from builders.audits import scored
 from sfra.auditing.result import Control, Finding, Hidden, Score
 from sfra.auditing.verdict import (
     DELTA,
+    FRESH_SPREAD,
     RETAIN_LIMIT,
     RETRAINING_FREEDOM,
     RETRAINING_SPREAD,
@@ -119,16 +120,18 @@ def test_the_words_are_graded_by_how_much_comes_back(gain: float, amount: str) -
 
 
 def test_the_margin_is_the_prediction_bound_of_a_further_retraining() -> None:
-    for references in ([0.4], [0.2, 0.5], [0.1, 0.3, 0.35, 0.6]):
+    for references, fresh in (([0.4], False), ([0.2, 0.5], True), ([0.1, 0.3, 0.35, 0.6], False)):
+        prior = FRESH_SPREAD if fresh else RETRAINING_SPREAD
         angles = np.arcsin(np.sqrt(references))
         k, freedom = len(references), RETRAINING_FREEDOM + len(references) - 1
-        squares = RETRAINING_FREEDOM * RETRAINING_SPREAD**2 + k * np.var(angles)
+        squares = RETRAINING_FREEDOM * prior**2 + k * np.var(angles)
         bound = angles.mean() + stats.t.ppf(0.95, freedom) * np.sqrt(squares / freedom * (1 + 1 / k))
-        assert margin(references) == pytest.approx(np.sin(bound) ** 2 - np.mean(references))
+        assert margin(references, fresh=fresh) == pytest.approx(np.sin(bound) ** 2 - np.mean(references))
 
 
 def test_more_references_that_agree_narrow_the_margin_and_ones_that_differ_widen_it() -> None:
-    assert margin([0.3]) > margin([0.3, 0.3]) > margin([0.3] * 4) > DELTA == margin([1.0]) == margin([0.0] * 9)
+    assert margin([0.3]) > margin([0.3, 0.3]) > margin([0.3] * 4) > DELTA == margin([1.0]) == margin([0.0] * 90)
+    assert margin([0.3], fresh=True) < margin([0.3])
     assert margin([0.1, 0.7]) > margin([0.4])
 
 

@@ -103,7 +103,7 @@ def against(score: Score, references: Sequence[Score]) -> Score:
         score,
         delta_rs=score.rs - mean("rs"),
         delta_rs_interval=delta_interval(score, references),
-        margin=margin(each),
+        margin=margin(each, fresh=score.variant != "released"),
         reference_rs=mean("rs"),
         reference_rs_each=each,
         **{f"reference_{name}": mean(name) for name in ACCURACIES},

@@ -14,9 +14,9 @@ from sfra.core.metrics import TOLERANCE, degenerate_floor, relearning_score
 DELTA = 0.1
 """Least ΔRS that counts as more than in a model that never saw the class, however alike the references are."""
 
-RETRAINING_SPREAD, RETRAINING_FREEDOM = 0.14, 8
-"""Standard deviation of ``arcsin √RS`` between honest retrainings, and what that knowledge is worth in degrees of
-freedom; ``docs/trust.md`` has the measurements."""
+RETRAINING_SPREAD, FRESH_SPREAD, RETRAINING_FREEDOM = 0.16, 0.10, 8
+"""Standard deviation of ``arcsin √RS`` between honest retrainings, with their own row for the class and with a fresh
+one, and what that knowledge is worth in degrees of freedom; ``docs/trust.md`` has the measurements."""
 
 RETAIN_LIMIT = 0.10
 """Retain drop above which relearning has broken the classifier."""
@@ -112,22 +112,24 @@ def worst(codes: Iterable[str]) -> str:
     return min(codes, key=list(VERDICTS).index)
 
 
-def margin(references: Sequence[float]) -> float:
+def margin(references: Sequence[float], *, fresh: bool = False) -> float:
     """Return the ΔRS that an honest retraining stays below in 95 of 100 cases, from the RS of the references.
 
     On the scale ``θ = arcsin √RS`` the spread of honest retrainings hardly depends on the level. A further one lies at
     most ``t σ √(1 + 1/k)`` above the mean of ``k`` references, with their own spread ``s`` and the measured ``σ₀``
     pooled: ``σ² = (ν₀ σ₀² + (k - 1) s²) / (ν₀ + k - 1)``, and ``t`` the 95 % quantile with ``ν₀ + k - 1`` degrees of
-    freedom. One reference says nothing of the spread, so ``σ₀`` alone counts.
+    freedom. One reference says nothing of the spread, so ``σ₀`` alone counts. It is smaller where the rows for the class
+    are ``fresh``: those start alike, rows that were trained down do not.
 
-    >>> round(margin([0.3]), 2), round(margin([0.3, 0.3, 0.3, 0.3]), 2)
-    (0.36, 0.24)
+    >>> round(margin([0.3]), 2), round(margin([0.3, 0.3, 0.3, 0.3]), 2), round(margin([0.3], fresh=True), 2)
+    (0.41, 0.27, 0.26)
     """
     from scipy.special import stdtrit  # slow to import, and of use with a reference only
 
     angles = [math.asin(math.sqrt(rs)) for rs in references]
     k, freedom = len(angles), RETRAINING_FREEDOM + len(angles) - 1
-    squares = RETRAINING_FREEDOM * RETRAINING_SPREAD**2 + ((k - 1) * variance(angles) if k > 1 else 0.0)
+    spread = FRESH_SPREAD if fresh else RETRAINING_SPREAD
+    squares = RETRAINING_FREEDOM * spread**2 + ((k - 1) * variance(angles) if k > 1 else 0.0)
     above = float(stdtrit(freedom, 0.95)) * math.sqrt(squares / freedom * (1 + 1 / k))
     limit = math.sin(min(math.pi / 2, fmean(angles) + above)) ** 2
     return max(DELTA, limit - fmean(references))
