@@ -118,8 +118,8 @@ def margin(references: Sequence[float], *, fresh: bool = False) -> float:
     On the scale ``θ = arcsin √RS`` the spread of honest retrainings hardly depends on the level. A further one lies at
     most ``t σ √(1 + 1/k)`` above the mean of ``k`` references, with their own spread ``s`` and the measured ``σ₀``
     pooled: ``σ² = (ν₀ σ₀² + (k - 1) s²) / (ν₀ + k - 1)``, and ``t`` the 95 % quantile with ``ν₀ + k - 1`` degrees of
-    freedom. One reference says nothing of the spread, so ``σ₀`` alone counts. It is smaller where the rows for the class
-    are ``fresh``: those start alike, rows that were trained down do not.
+    freedom. One reference says nothing of the spread, so ``σ₀`` alone counts. It is smaller where the rows for the
+    class are ``fresh``: those start alike, rows that were trained down do not.
 
     >>> round(margin([0.3]), 2), round(margin([0.3, 0.3, 0.3, 0.3]), 2), round(margin([0.3], fresh=True), 2)
     (0.41, 0.27, 0.26)
