@@ -8,7 +8,7 @@ original with its output masked, and not from the two retrainings. Per class and
     fresh      a retraining, row K drawn anew                   released  a retraining as it is
     self       a retraining without K, another class masked: what it would show of a class that it only hides
 
-    python benchmarks/power.py --heads DIR --out benchmarks/results/power-NAME.csv --device cuda
+    python benchmarks/power.py --heads DIR --out benchmarks/results/power-NAME.csv --device cuda --grid whole
     python benchmarks/power.py --digits DIR          # makes such a folder of the digits models
 
 Rows are appended setting by setting; a run that was stopped goes on where it ended. Only ``sfra.core`` and
@@ -23,6 +23,7 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -38,6 +39,8 @@ from sfra.core.head import Head
 from sfra.core.metrics import relearning_curve
 
 EPOCHS = (20, 60, 100)
+LATE = range(55, 101, 5)
+"""Epochs whose RS has the mean ``rs_late``, and whose mean head has the RS ``rs_mean``: at many classes RS swings."""
 HIDING_BIAS = -15.0
 SELF_CONTROLS = 4
 """Other classes that are masked in the first retraining of each class."""
@@ -76,10 +79,15 @@ class Draw:
         return (f"{self.kappa:g}", str(self.n), str(self.seed))
 
 
-def grid(n: int, m: int, *, small: bool) -> list[Draw]:
-    """Vary κ, N, M and the seed around the protocol's ``n`` and ``m`` at κ = 1.7, each with every weight."""
-    if small:
+def grid(n: int, m: int, name: str) -> list[Draw]:
+    """Vary κ, N, M and the seed around the protocol's ``n`` and ``m`` at κ = 1.7, each with every weight.
+
+    ``small`` is one setting for a look; ``seeds`` repeats the scales that come into question with further seeds.
+    """
+    if name == "small":
         return [Draw(kappa=1.7, n=n // 50, seed=1, m=(m // 5, m // 10))]
+    if name == "seeds":
+        return [Draw(kappa=k, n=n // 5, seed=s, m=(m, 2 * m)) for s in (11, 12, 13) for k in (1.7, 2.0, 2.4, 2.8)]
     several = (m // 5, 2 * m // 5, m, 4 * m)
     return [
         Draw(kappa=1.7, n=n, seed=1, m=several, exponents=(0.0, 0.25, 0.5, 1.0)),
@@ -140,10 +148,15 @@ def fewer(probes: Probes, m: int) -> Probes:
 
 
 def measure(path: Trajectory, placed: Placed, subject: Subject) -> tuple[Tensor, Tensor]:
-    """Return retain and forget accuracy of every kept epoch; retain classes count alike, however many samples."""
+    """Return retain and forget accuracy of every kept epoch and of the mean of the late heads.
+
+    Retain classes count alike, however many samples each has.
+    """
     features, labels = placed.features(subject.features), subject.labels
+    late = [at for at, epoch in enumerate(path.kept) if epoch in LATE]
+    weights, biases = (torch.cat([every, every[late].mean(0)[None]]) for every in (path.weights, path.biases))
     per_class = []
-    for W, b in zip(path.weights.to(features.device), path.biases.to(features.device), strict=True):
+    for W, b in zip(weights.to(features.device), biases.to(features.device), strict=True):
         right = ((features @ W.T + b).argmax(1) == labels).double()
         hits = torch.zeros(W.shape[0], dtype=torch.float64, device=features.device).index_add_(0, labels, right)
         per_class.append(hits / labels.bincount(minlength=W.shape[0]))
@@ -175,11 +188,12 @@ def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[st
                     weight.probe_weights(one, at.head.classes - 1) for one, at in zip(probes, placed, strict=True)
                 ],
                 device=device,
-                record=EPOCHS,
+                record=(*EPOCHS, *LATE),
             )
             for one, at, path in zip(chosen, placed, paths, strict=True):
                 retain, forget = measure(path, at, one)
-                scores = relearning_curve(retain, forget)
+                *curve, mean = relearning_curve(retain, forget).tolist()
+                scores = dict(zip(path.kept, curve, strict=True))
                 names = ("kappa", "n", "seed")
                 yield {
                     **dict(zip(names, draw.key, strict=True)),
@@ -189,9 +203,11 @@ def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[st
                     "kind": one.kind,
                     "model": one.model,
                     "masked": one.masked,
-                    **{f"rs_{epoch}": f"{float(scores[1 + i]):.4f}" for i, epoch in enumerate(EPOCHS)},
-                    "retain_drop": f"{float(retain[0] - retain[-1]):.4f}",
-                    "forget_after": f"{float(forget[-1]):.4f}",
+                    **{f"rs_{epoch}": f"{scores[epoch]:.4f}" for epoch in EPOCHS},
+                    "rs_late": f"{fmean(scores[epoch] for epoch in LATE):.4f}",
+                    "rs_mean": f"{mean:.4f}",
+                    "retain_drop": f"{float(retain[0] - retain[-2]):.4f}",
+                    "forget_after": f"{float(forget[-2]):.4f}",
                 }
 
 
@@ -226,16 +242,17 @@ def make_digits(folder: Path, classes: Sequence[int]) -> None:
             write(f"retrained-{k}-{name}", TRAINING(original, data, (k,), rebuild=build, seed=10 * k + seed).model)
 
 
-def compute(heads: Path, out: Path, classes: Sequence[int] | None, device: str, *, small: bool) -> None:
-    """Append the rows of every setting that is not there yet."""
+def compute(heads: Path, out: Path, classes: Sequence[int] | None, device: str, name: str) -> None:
+    """Append the rows of every setting that is not there yet; further seeds are for masked and fresh rows alone."""
     found = sorted({int(path.name.split("-")[1]) for path in heads.glob("retrained-*-b")})
-    chosen = list(subjects(heads, classes or (found[:2] if small else found), device))
-    n, m = (500_000, 500) if chosen[1].head.classes <= 20 else (100_000, 50)
+    chosen = list(subjects(heads, classes or (found[:2] if name == "small" else found), device))
+    chosen = [one for one in chosen if name != "seeds" or one.kind in ("masked", "fresh")]
+    n, m = (500_000, 500) if chosen[0].head.classes <= 20 else (100_000, 50)
     done = set()
     if out.exists():
         with out.open() as file:
             done = {(row["kappa"], row["n"], row["seed"]) for row in csv.DictReader(file)}
-    for draw in grid(n, m, small=small):
+    for draw in grid(n, m, name):
         if draw.key in done:
             continue
         start = time.perf_counter()
@@ -255,13 +272,13 @@ def main() -> None:
     parser.add_argument("--classes", type=int, nargs="*", help="forget classes, by default all that are there")
     parser.add_argument("--out", type=Path, help="CSV file to append to")
     parser.add_argument("--device", default="cpu")
-    parser.add_argument("--small", action="store_true", help="one small setting and two classes, for a look")
+    parser.add_argument("--grid", choices=("small", "whole", "seeds"), default="small", help="settings")
     parser.add_argument("--digits", type=Path, help="make a folder of digits heads instead")
     given = parser.parse_args()
     if given.digits:
         make_digits(given.digits, given.classes or range(10))
     else:
-        compute(given.heads, given.out, given.classes, given.device, small=given.small)
+        compute(given.heads, given.out, given.classes, given.device, given.grid)
 
 
 if __name__ == "__main__":

@@ -55,9 +55,9 @@ def test_every_class_has_its_masked_original_two_retrainings_and_self_controls(t
 
 def test_rows_are_appended_once_and_tell_what_returned(tmp_path: Path) -> None:
     folder, out = heads(tmp_path), tmp_path / "rows.csv"
-    compute(folder, out, None, "cpu", small=True)
+    compute(folder, out, None, "cpu", "small")
     text = out.read_text()
-    compute(folder, out, None, "cpu", small=True)
+    compute(folder, out, None, "cpu", "small")
     assert out.read_text() == text
     assert len(text.splitlines()) == 1 + 2 * 7 * 2 * 3
     hidden = [row for row in csv.DictReader(text.splitlines()) if row["kind"] == "hidden"]
