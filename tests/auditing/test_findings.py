@@ -9,6 +9,7 @@ import torch
 from builders.audits import scored
 from sfra.attack import settings
 from sfra.auditing.answers import Answers
+from sfra.auditing.feed import Feed, Preparation
 from sfra.auditing.findings import FINDINGS, HIGH_RS, Finding, fit, reference, release, score
 from sfra.auditing.result import Score
 from sfra.core.metrics import degenerate_floor
@@ -66,6 +67,8 @@ CLAIMED = 0.5 + 0.3 + 2 * (0.25 / 9000) ** 0.5
 KNOWN = max(e for e in (0.9 + i * 1e-6 for i in range(50_000)) if e - 0.9 - 2 * (e * (1 - e) / 9000) ** 0.5 <= 0.03)
 """Accuracy at the threshold that was expected of a model that is right about 0.9 of these samples."""
 
+SURE = answers()
+BGR = Preparation(how="with red and blue exchanged", accuracy=0.9, given=0.4)
 GUESSES = Finding("retain-low", "critical", 0.1, 0.15, "The released model guesses.", "feed it")
 
 
@@ -86,6 +89,13 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("reference-unusable", reference.reference_unusable, ([],), ([GUESSES],)),
     ("reference-differs", reference.reference_differs, (0.95, 0.95), (0.95, 0.70 - HAIR)),
     ("class-order", fit.class_order, (shifted(1500),), (shifted(1600),)),
+    (
+        "inputs-differ",
+        fit.inputs_differ,
+        (Feed(drift=1.0, better=None), SURE),
+        (Feed(drift=1.0 + HAIR, better=None), SURE),
+    ),
+    ("inputs-differ", fit.inputs_differ, (Feed(drift=None, better=None), SURE), (Feed(drift=None, better=BGR), SURE)),
     ("below-expected", fit.below_expected, (answers(), KNOWN), (answers(), KNOWN + HAIR)),
     ("reference-differs", reference.reference_differs, (0.95, 0.90), (0.95, 0.90 - HAIR)),
     ("reference-differs", reference.reference_differs, (0.90, 0.95), (0.90, 0.95 + HAIR)),
@@ -250,6 +260,10 @@ def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     assert f"below {fit.RETAIN_LOW:.2f}" in text["retain-low"]
     assert f"scores {degenerate_floor(fit.RETAIN_LOW):.2f} or more" in text["retain-low"]
     assert f"more than {fit.CONFIDENCE_GAP}" in text["confidence-gap"]
+    assert f"more than {fit.DRIFT:g} off" in text["inputs-differ"]
+    assert f"{fit.MISORDERED} more of the samples" in text["class-order"]
+    assert f"more than {100 * fit.EXPECTED_SLACK:g} points" in text["below-expected"]
+    assert f"more than {100 * reference.REFERENCE_FAR:.0f} points below" in text["reference-differs"]
     assert f"{reference.DELTA_BAND}" in text["generic-relearnability"]
     assert f"-{reference.DELTA_BAND}" in text["negative-delta"]
     assert f"{release.OUTLIER_Z}" in text["forget-row-outlier"]

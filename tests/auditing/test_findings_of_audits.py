@@ -56,6 +56,7 @@ CONTROLS = {
     "class-order": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
     "below-expected": lambda: quick(broken(never_seen(samples=110)), never_seen(), expect_accuracy=0.95),
     "reference-unusable": lambda: quick(never_seen(samples=110), relabelled(never_seen())),
+    "inputs-differ": lambda: seen(network(remembering(variance=0.04))),
     "confidence-gap": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
     "passing-recovery": lambda: quick(hidden(bias=-1.0, samples=110), never_seen(), scale=12.0, epochs=60),
     "no-normalisation": lambda: seen(network()),
@@ -85,6 +86,15 @@ def seen(model: nn.Module) -> set[str]:
     images = data.features.reshape(-1, 1, 3, 4)
     release = load(model, example=images[:2])
     return codes(audit(release, FORGET, data=(images, data.labels), cache=False, **QUICK))
+
+
+def remembering(variance: float) -> nn.BatchNorm1d:
+    """A batch norm that was trained on features of another size, and says so; its scale makes up for that."""
+    layer = nn.BatchNorm1d(D)
+    layer.load_state_dict(
+        {"running_var": torch.full((D,), variance), "weight": torch.full((D,), variance**0.5)}, strict=False
+    )
+    return layer.eval()
 
 
 def unchanged() -> nn.Linear:

@@ -164,15 +164,19 @@ def test_every_row_has_the_verdict_of_its_own_numbers(swept: AuditReport) -> Non
 
 
 def test_facts_say_what_was_measured_on(plain: AuditReport) -> None:
-    labels = hidden().data.labels.numpy()
+    toy = hidden(bias=-1.0)
+    labels = toy.data.labels.numpy()
+    sure = toy.head(toy.data.features[toy.data.labels != FORGET]).softmax(1).amax(1).mean()
+    assert plain.data is not None
+    assert plain.data.confidence == pytest.approx(float(sure), abs=1e-5)
     assert plain.data == DataFacts(
         kind="features",
         source="features in memory",
         samples=360,
         labels=hashlib.sha256(b"(360,) torch.int64;" + labels.tobytes()).hexdigest(),
         validation="every second sample of the evaluation data",
+        confidence=plain.data.confidence,
     )
-    toy = hidden(bias=-1.0)
     held = compare(toy, validation=never_seen().data, **QUICK)
     assert held.data is not None
     assert held.data.validation == "360 samples"

@@ -11,6 +11,10 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sfra.core.head import Head
+from sfra.core.metrics import TOLERANCE
+
+NO_BETTER = 0.05
+"""Part of the way from chance to 1 that does not make more than chance, however many samples there are."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -71,6 +75,17 @@ class Answers:
         others = pairs.sum() ** 2 - (pairs**2).sum()
         spread = ((own + others) / (n**2 * max(1, n - 1))).clamp(min=0).sqrt()
         return float(pairs.sum()) / n**2, float(spread) / n
+
+    @property
+    def limit(self) -> float:
+        """Accuracy up to which the head may as well guess: chance and two standard deviations, or hardly better."""
+        chance, spread = self.chance
+        return chance + max(2.0 * spread, NO_BETTER * (1.0 - chance))
+
+    @property
+    def guesses(self) -> bool:
+        """Whether the answers have little or nothing to do with the labels."""
+        return self.accuracy <= self.limit + TOLERANCE
 
     @cached_property
     def best_order(self) -> dict[int, int]:

@@ -14,8 +14,10 @@ from torch.utils.data import DataLoader, Dataset
 
 from sfra.attack.anchor import Anchor
 from sfra.attack.scale import Anchored
+from sfra.auditing.answers import Answers
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import NUMBERING, check_evaluation, confusion
+from sfra.auditing.feed import Feed, examine_feed
 from sfra.auditing.naming import (
     Forget,
     Names,
@@ -77,6 +79,8 @@ class Subject:
     validation: FeatureSet | None
     kind: Literal["features", "images"] | None = None
     """What it is measured on was given as features or as images."""
+    images: ImageSet | None = None
+    """The images that the features of ``test`` come from."""
 
     @property
     def classes(self) -> int:
@@ -92,6 +96,25 @@ class Subject:
     def anchor(self) -> Anchor | None:
         """How the encoder's features of synthetic images spread, where there are some."""
         return None if self.test is None or self.test.anchor is None else Anchor.of(self.test.anchor)
+
+    @property
+    def outputs(self) -> list[int]:
+        """The class of each output of the head."""
+        return [label for label in range(self.classes) if not (self.missing and label in self.forget)]
+
+    @cached_property
+    def answers(self) -> Answers | None:
+        """What the released head answers for the retain samples."""
+        if self.test is None:
+            return None
+        return Answers.of(self.release.head, self.test.features, self.test.labels, self.outputs, forget=self.forget)
+
+    @cached_property
+    def feed(self) -> Feed | None:
+        """What the network is fed, where it is fed images."""
+        if self.images is None or self.answers is None:
+            return None
+        return examine_feed(self.release, self.images, self.answers, self.outputs, forget=self.forget)
 
     @cached_property
     def split(self) -> Measurable | None:
@@ -412,6 +435,7 @@ def open_subject(
         test=features,
         validation=_features(release, validation, cache, progress),
         kind=None if test is None else "features" if isinstance(test, FeatureSet) else "images",
+        images=test if isinstance(test, ImageSet) else None,
     )
 
 

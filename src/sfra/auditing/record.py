@@ -41,6 +41,8 @@ def data_facts(subject: Subject) -> DataFacts | None:
         samples=len(subject.test),
         labels=hash_arrays(subject.test.labels),
         validation=own or halves,
+        confidence=None if subject.answers is None else round(subject.answers.confidence, 6),
+        drift=None if subject.feed is None or subject.feed.drift is None else round(subject.feed.drift, 6),
     )
 
 

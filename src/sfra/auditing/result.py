@@ -244,6 +244,10 @@ class DataFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hash of the labels."""
     validation: str
     """What the validation rule selected on."""
+    confidence: Share | None = None
+    """Mean of the model's largest probability over the retain samples, before relearning."""
+    drift: float | None = None
+    """How far the images are from what the network's first batch norm remembers; None where that is not known."""
 
 
 class AuditResult(Struct, frozen=True, kw_only=True):

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 from torch import nn
 
 from sfra.auditing.answers import Answers
 from sfra.auditing.config import AuditConfig
+from sfra.auditing.feed import Feed
 from sfra.auditing.measure import Evidence
 from sfra.auditing.result import Finding, Score
 from sfra.core.head import Head
@@ -90,16 +90,15 @@ class Facts:
         """RS of every epoch of the verdict's first run."""
         return None if self.evidence.measured is None else self.evidence.measured[0].test.rs.tolist()
 
-    @cached_property
+    @property
     def answers(self) -> Answers | None:
         """What the released head answers for the retain samples."""
-        subject = self.evidence.subject
-        if subject.test is None:
-            return None
-        outputs = [label for label in range(subject.classes) if not (subject.missing and label in subject.forget)]
-        return Answers.of(
-            subject.release.head, subject.test.features, subject.test.labels, outputs, forget=subject.forget
-        )
+        return self.evidence.subject.answers
+
+    @property
+    def feed(self) -> Feed | None:
+        """What the network is fed, where it is fed images."""
+        return self.evidence.subject.feed
 
     @property
     def expect_accuracy(self) -> float | None:

@@ -6,16 +6,17 @@ import math
 from collections import Counter
 
 from sfra.auditing.answers import Answers
+from sfra.auditing.feed import Feed
 from sfra.auditing.findings.registry import above, finding, percent
 from sfra.auditing.result import Finding
 from sfra.core.metrics import TOLERANCE, degenerate_floor
 
 RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
-NO_BETTER = 0.05  # of the way from chance to 1: what is no better than this is chance, however many samples there are
 CERTAIN = 2.0  # standard errors
 CONFIDENCE_GAP = 0.3  # networks that are fed as they should be stay below 0.2
 MISORDERED = 0.3  # of the samples of classes that another order would put right
 EXPECTED_SLACK = 0.03
+DRIFT = 1.0  # sound networks stay below 0.02, images that are not normalised or normalised twice begin at 0.8
 
 PREPARED = (
     "prepare the inputs as in training (size, range, mean and std, order of channels) and number the classes alike"
@@ -49,6 +50,27 @@ def class_order(answers: Answers) -> Finding | None:
     return above(other - own - CERTAIN * 0.5 / samples**0.5, MISORDERED, "class-order", "critical", message, remedy)
 
 
+@finding("inputs-differ")
+def inputs_differ(feed: Feed, answers: Answers, expect_accuracy: float | None = None) -> Finding | None:
+    """Fire when the same images serve the model far better prepared otherwise, or are unlike those of its training."""
+    better, drift = feed.better, feed.drift
+    if better is not None:
+        message = (
+            f"The released model has {percent(better.given)} of the images right as they are fed to it, and "
+            f"{percent(better.accuracy)} of the same images {better.how}: it was not trained on images prepared so."
+        )
+        gain = better.accuracy - better.given
+        remedy = f"pass the images {better.how}, or prepare them exactly as in training"
+        return Finding("inputs-differ", "critical", gain, 0.1, message, remedy)
+    message = (
+        "The images are unlike those that the network was trained on: at its first batch norm, mean and variance are "
+        f"{drift or 0.0:.1f} off in the median channel, where training images are less than 0.02 off. They may not be "
+        "normalised, be normalised twice, or be in another range."
+    )
+    found = above(drift or 0.0, DRIFT, "inputs-differ", "critical", message, PREPARED)
+    return None if is_as_expected(answers, expect_accuracy) else found
+
+
 @finding("below-expected")
 def below_expected(answers: Answers, expect_accuracy: float) -> Finding | None:
     """Fire when the model is right less often than it is known to be, beyond sampling error and a few points."""
@@ -69,11 +91,10 @@ def is_as_expected(answers: Answers, expect_accuracy: float | None) -> bool:
 @finding("retain-low")
 def retain_low(retain_before: float, retain_after: float, answers: Answers) -> Finding | None:
     """Fire when the released model guesses (critical), or it or the relearned head has less than half of it right."""
-    chance, spread = answers.chance
-    limit = chance + max(CERTAIN * spread, NO_BETTER * (1.0 - chance))
     guesses = (
         f"The released model has {percent(answers.accuracy)} of the retain samples right, and its answers dealt out at "
-        f"random would have {percent(chance)}: it is not fed what it was trained on, or these are not its labels."
+        f"random would have {percent(answers.chance[0])}: it is not fed what it was trained on, or the labels are not "
+        "its own."
     )
     released = (
         f"The released model recognises only {percent(retain_before)} of the retain samples. Check the order of the "
@@ -84,8 +105,8 @@ def retain_low(retain_before: float, retain_after: float, answers: Answers) -> F
         f"The relearned head recognises only {percent(retain_after)} of the retain samples: whatever came back of the "
         "forget class, this head is no classifier any more. Read RS@ε."
     )
-    if answers.accuracy <= limit + TOLERANCE:
-        return Finding("retain-low", "critical", answers.accuracy, limit, guesses, PREPARED)
+    if answers.guesses:
+        return Finding("retain-low", "critical", answers.accuracy, answers.limit, guesses, PREPARED)
     if retain_before < RETAIN_LOW - TOLERANCE:
         return Finding("retain-low", "warning", retain_before, RETAIN_LOW, released)
     fires = retain_after < RETAIN_LOW - TOLERANCE
