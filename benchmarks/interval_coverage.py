@@ -5,10 +5,10 @@
 
 A sample has a difficulty, which before and after and all seeds share: the head of a seed is right on it if
 ``√ρ u_i + √(1-ρ) ε_is < Φ⁻¹(p) + τ η_s`` with standard normal ``u``, ``ε`` and ``η``. ``p`` is the accuracy, ``τ`` the
-spread of the seeds, ``ρ`` how much they share (0.85: two seeds agree on 82 % of the samples at ``p`` = 0.5). Retain
-and forget samples have shifts ``η`` of their own. The truth is the mean over ``η`` of RS at the accuracies of the
-population. Difficulties of model and reference may be correlated too (``shared``). The intervals come from the
-functions that an audit calls.
+spread of the seeds, ``ρ`` how much they share (0.85: two seeds agree on 82 % of the samples at ``p`` = 0.5; 0.5: on
+67 %; 0.97: on 92 %). Retain and forget samples have shifts ``η`` of their own. The truth is the mean over ``η`` of RS
+at the accuracies of the population. Difficulties of model and reference may be correlated too (``shared``). The
+intervals come from the functions that an audit calls.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from sfra.core.metrics import Change, accuracy_interval, difference_interval, relearning_score, rs_interval
+from sfra.core.metrics import Change, Estimate, difference_interval, estimate_accuracy, estimate_rs, relearning_score
 
-RHO = 0.85
 RETAIN_BEFORE = 0.95
 Pair = tuple[float, float]
 
@@ -43,6 +41,7 @@ class Case:
     seeds: int
     spread: float
     """``τ``, in units of the normal quantile."""
+    rho: float = 0.85
     references: tuple[float, ...] = ()
     """Forget accuracy after of each reference."""
     shared: float = 0.0
@@ -76,12 +75,12 @@ class Tally:
 
 
 def answers(
-    rng: np.random.Generator, difficulty: np.ndarray, before: float, after: float, shifts: np.ndarray
+    rng: np.random.Generator, rho: float, difficulty: np.ndarray, before: float, after: float, shifts: np.ndarray
 ) -> np.ndarray:
     """Draw who is right, [repetitions, 1 + seeds, samples]: the released head first, then the head of each seed."""
     levels = np.concatenate([np.full((len(shifts), 1), ndtri(before)), ndtri(after) + shifts], 1)
-    own = np.sqrt(1 - RHO) * rng.standard_normal((*levels.shape, difficulty.shape[-1]), dtype=np.float32)
-    return np.asarray(own + np.float32(np.sqrt(RHO)) * difficulty[:, None] < levels[..., None])
+    own = np.float32(np.sqrt(1 - rho)) * rng.standard_normal((*levels.shape, difficulty.shape[-1]), dtype=np.float32)
+    return np.asarray(own + np.float32(np.sqrt(rho)) * difficulty[:, None] < levels[..., None])
 
 
 def true_rs(case: Case, after: float) -> float:
@@ -99,14 +98,14 @@ def true_mean(case: Case, after: float) -> float:
 
 def audits(
     rng: np.random.Generator, case: Case, after: float, common: Sequence[np.ndarray]
-) -> Iterator[dict[str, Any]]:
-    """Yield RS and the intervals of each repetition of an audit of one model."""
+) -> Iterator[dict[str, Estimate]]:
+    """Yield what each repetition of an audit of one model estimates."""
     S, tables, shares = case.seeds, [], []
     levels = ((RETAIN_BEFORE, RETAIN_BEFORE - case.retain_drop), (case.forget_before, after))
     for difficulty, pair in zip(common, levels, strict=True):
         own = rng.standard_normal(difficulty.shape, dtype=np.float32)
         mixed = np.float32(np.sqrt(case.shared)) * difficulty + np.float32(np.sqrt(1 - case.shared)) * own
-        right = answers(rng, mixed, *pair, case.spread * rng.standard_normal((len(difficulty), S)))
+        right = answers(rng, case.rho, mixed, *pair, case.spread * rng.standard_normal((len(difficulty), S)))
         cell = S * (S + 1) * right[:, 0] + right[:, 1:].sum(1)  # all seeds start from the same head
         tables.append([np.bincount(one, minlength=(S + 1) ** 2).reshape(S + 1, S + 1).tolist() for one in cell])
         shares.append(right.mean(2).tolist())
@@ -114,10 +113,9 @@ def audits(
         scores = [relearning_score(retain[0], r, forget[0], f) for r, f in zip(retain[1:], forget[1:], strict=True)]
         changes = Change.of(retain_table), Change.of(forget_table)
         yield {
-            "rs": float(np.mean(scores)),
-            "rs_interval": rs_interval(*changes, scores),
-            "retain_after_interval": accuracy_interval(changes[0].after, retain[1:]),
-            "forget_after_interval": accuracy_interval(changes[1].after, forget[1:]),
+            "rs": estimate_rs(*changes, scores),
+            "retain_after": estimate_accuracy(changes[0].after, retain[1:]),
+            "forget_after": estimate_accuracy(changes[1].after, forget[1:]),
         }
 
 
@@ -136,27 +134,28 @@ def coverage(case: Case, repetitions: int, seed: int) -> dict[str, Tally]:
     tallies: dict[str, Tally] = {name: Tally() for name in (truths if not case.references else ["delta_rs"])}
     for found, *references in zip(*subjects, strict=True):
         if references:
-            values, intervals = ([one[name] for one in references] for name in ("rs", "rs_interval"))
-            tallies["delta_rs"].add(difference_interval(found["rs"], found["rs_interval"], values, intervals), delta)
+            tallies["delta_rs"].add(difference_interval(found["rs"], [one["rs"] for one in references]), delta)
         else:
             for name, truth in truths.items():
-                tallies[name].add(found[f"{name}_interval"], truth)
+                tallies[name].add(found[name].interval, truth)
     return tallies
 
 
 def cases() -> Iterator[Case]:
     """Yield the grid: RS and accuracies first, then ΔRS."""
-    sizes = ((20, 180), (100, 100), (100, 900), (1000, 4000))
+    sizes = ((20, 180), (100, 100), (100, 900), (300, 2700), (1000, 4000))
     changes = (
         (0.0, 0.02, 0.0),
-        (0.0, 0.1, 0.01),
+        (0.03, 0.1, 0.01),
         (0.0, 0.5, 0.02),
-        (0.0, 0.9, 0.02),
+        (0.03, 0.9, 0.02),
         (0.0, 0.98, 0.05),
         (0.2, 0.6, 0.02),
     )
     seeds = ((1, 0.0), (3, 0.0), (3, 0.1), (3, 0.25), (5, 0.0), (5, 0.1), (5, 0.25))
-    for (forget, retain), (before, after, drop), (count, spread) in itertools.product(sizes, changes, seeds):
+    main = itertools.product(sizes, changes, seeds, [0.85])
+    others = itertools.product([(100, 900)], changes, [(3, 0.1), (5, 0.1)], [0.5, 0.97])
+    for (forget, retain), (before, after, drop), (count, spread), rho in itertools.chain(main, others):
         yield Case(
             forget_samples=forget,
             retain_samples=retain,
@@ -165,20 +164,20 @@ def cases() -> Iterator[Case]:
             retain_drop=drop,
             seeds=count,
             spread=spread,
+            rho=rho,
         )
-    models = ((0.1, (0.1,)), (0.6, (0.2,)), (0.9, (0.5,)), (0.1, (0.1, 0.05)), (0.6, (0.2, 0.4)), (0.9, (0.5, 0.5)))
-    for size, (after, others), shared, (count, spread) in itertools.product(
-        ((50, 450), (200, 1800)), models, (0.0, 0.5), ((1, 0.0), (3, 0.1), (5, 0.1))
-    ):
+    models = ((0.1, (0.1,)), (0.6, (0.2,)), (0.9, (0.5,)), (0.6, (0.2, 0.4)), (0.98, (0.5, 0.5)))
+    alike, runs = (0.0, 0.5, 0.9), ((1, 0.0), (3, 0.1), (5, 0.1))
+    for size, (after, beside), shared, (count, spread) in itertools.product((50, 200), models, alike, runs):
         yield Case(
-            forget_samples=size[0],
-            retain_samples=size[1],
+            forget_samples=size,
+            retain_samples=9 * size,
             forget_before=0.0,
             forget_after=after,
             retain_drop=0.02,
             seeds=count,
             spread=spread,
-            references=others,
+            references=beside,
             shared=shared,
         )
 

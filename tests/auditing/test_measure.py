@@ -21,7 +21,7 @@ from sfra.auditing.measure import Measured, measure
 from sfra.auditing.score import rs_at, scores
 from sfra.auditing.trace import Trace
 from sfra.core.head import Head
-from sfra.core.metrics import Change, accuracy_interval, relearning_score, rs_interval, wilson_interval
+from sfra.core.metrics import Change, estimate_accuracy, estimate_rs, relearning_score, wilson_interval
 from sfra.data import FeatureSet
 
 RELEASED = Setting(scale=Canonical(), variant="released")
@@ -206,9 +206,9 @@ def test_the_intervals_of_a_score_come_from_its_samples_and_its_seeds() -> None:
         np.add.at(table, (was[mask], (np.array(after) == labels).sum(0)[mask]), 1)
         return Change.of(table.tolist())
 
-    assert row.rs_interval == pytest.approx(rs_interval(changed(~forget), changed(forget), row.rs_seeds))
+    assert row.rs_interval == pytest.approx(estimate_rs(changed(~forget), changed(forget), row.rs_seeds).interval)
     shares = [(np.array(one) == labels)[forget].mean() for one in after]
-    assert row.forget_after_interval == pytest.approx(accuracy_interval(changed(forget).after, shares))
+    assert row.forget_after_interval == pytest.approx(estimate_accuracy(changed(forget).after, shares).interval)
     assert row.forget_before_interval == pytest.approx(wilson_interval(1, 6))
     assert row.interval_covers == "test samples and audit seeds"
     assert scores(measure(runs[:1], split, [2]))[0].interval_covers == "test samples"

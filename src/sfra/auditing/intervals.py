@@ -10,7 +10,7 @@ import torch
 
 from sfra.auditing.result import Interval, Score
 from sfra.auditing.trace import Trace
-from sfra.core.metrics import Accuracy, Change, accuracy_interval, difference_interval, rs_interval
+from sfra.core.metrics import Accuracy, Change, Estimate, difference_interval, estimate_accuracy, estimate_rs
 
 
 def score_intervals(
@@ -27,11 +27,16 @@ def score_intervals(
     names = ("retain_before", "retain_after", "forget_before", "forget_after")
     means = (retain.before, retain.after, forget.before, forget.after)
     found: dict[str, Any] = {
-        f"{name}_interval": accuracy_interval(mean, seeds)
+        f"{name}_interval": estimate_accuracy(mean, seeds).interval
         for name, mean, seeds in zip(names, means, zip(*accuracies, strict=True), strict=True)
     }
-    covers = "test samples" if len(picks) == 1 else "test samples and audit seeds"
-    return found | {"rs_interval": rs_interval(retain, forget, rs_seeds), "interval_covers": covers}
+    rs, several = estimate_rs(retain, forget, rs_seeds), len(picks) > 1
+    found |= {
+        "rs_interval": rs.interval,
+        "rs_sample_interval": rs.samples,
+        "rs_seed_error": rs.error if several else None,
+    }
+    return found | {"interval_covers": "test samples and audit seeds" if several else "test samples"}
 
 
 def _change(picks: Sequence[tuple[int, Trace]], *, forget: bool) -> Change:
@@ -57,7 +62,14 @@ def delta_interval(score: Score, references: Sequence[Score]) -> Interval | None
 
     It holds the errors of the model and of these references, not how other references would differ from them.
     """
-    known = [one.rs_interval for one in references if one.rs_interval is not None]
-    if score.rs_interval is None or len(known) < len(references):
+    model, *others = (_estimate(one) for one in (score, *references))
+    known = [one for one in others if one is not None]
+    return None if model is None or len(known) < len(others) else difference_interval(model, known)
+
+
+def _estimate(score: Score) -> Estimate | None:
+    """Return RS of a score with its errors; those of an older version are not told apart."""
+    samples = score.rs_sample_interval or score.rs_interval
+    if samples is None:
         return None
-    return difference_interval(score.rs, score.rs_interval, [one.rs for one in references], known)
+    return Estimate(value=score.rs, samples=samples, error=score.rs_seed_error or 0.0, seeds=len(score.rs_seeds))

@@ -53,6 +53,10 @@ class Score(Struct, frozen=True, kw_only=True):
     rs_seeds: tuple[Share, ...]
     rs_interval: Interval | None = None
     """95 % interval of RS."""
+    rs_sample_interval: Interval | None = None
+    """The same from test samples alone."""
+    rs_seed_error: float | None = None
+    """Standard error of RS over seeds, without what finite samples cause; None for one seed."""
     interval_covers: Covers | None = None
     """What all intervals of this score cover; None in files of older versions, whose intervals cover less."""
     delta_rs: Delta | None = None

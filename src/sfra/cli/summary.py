@@ -146,16 +146,14 @@ def _controls(report: AuditReport) -> Iterator[RenderableType]:
 
 def _accuracies(report: AuditReport) -> Table:
     """Show accuracies before and after relearning."""
-    table = _table("Accuracy", "", "before", "after", "")
+    table = _table("Accuracy", "", "before", "after", "95 % interval", "")
     count = len(report.forget_classes)
     gone = "forgotten class" if count == 1 else f"{count} forgotten classes"
     for name, what, row in (("retain", "the other classes", report.retain), ("forget", gone, report.forget)):
         before, after = row.before, row.after
         change = "-" if before is None or after is None else f"{100 * (after - before):+z.1f} points"
-        if row.after_interval is not None:
-            low, high = row.after_interval
-            change += f"; after: {_percent(low)} to {_percent(high)}"
-        table.add_row(name, what, _percent(before), _percent(after), change)
+        ends = " to ".join(map(_percent, row.after_interval or ()))
+        table.add_row(name, what, _percent(before), _percent(after), ends, change)
     return table
 
 

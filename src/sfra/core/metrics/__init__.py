@@ -3,9 +3,10 @@
 from sfra.core.metrics.intervals import (
     Accuracy,
     Change,
-    accuracy_interval,
+    Estimate,
     difference_interval,
-    rs_interval,
+    estimate_accuracy,
+    estimate_rs,
     wilson_interval,
 )
 from sfra.core.metrics.scores import (
@@ -25,17 +26,18 @@ __all__ = [
     "Accuracy",
     "Change",
     "ClassAggregates",
-    "accuracy_interval",
+    "Estimate",
     "aggregate_classes",
     "degenerate_floor",
     "delta_rs",
     "difference_interval",
+    "estimate_accuracy",
+    "estimate_rs",
     "is_relearned",
     "mean_and_std",
     "recovery_terms",
     "relearning_curve",
     "relearning_score",
     "rs_at_budget",
-    "rs_interval",
     "wilson_interval",
 ]

@@ -5,9 +5,10 @@ What is estimated is a mean over audit seeds of a number of the whole population
 
 *Test samples.* Sample ``i`` is answered rightly in a share ``x_i`` of the seeds. The accuracy is the mean ``p`` of
 ``x_i`` and its sampling variance ``var(x_i) / n``, which is ``p (1 - p) / n`` if the seeds agree on every sample. So
-Wilson's interval is taken at the effective number ``n p (1 - p) / var(x_i)``, from ``n`` to ``n S``. Before and after
-are measured on the same samples, so their correlation ``φ`` enters the interval of the change ``d = after - before``
-(Newcombe's method for paired shares): with ``(l, u)`` the Wilson limits,
+Wilson's interval is taken at the effective number ``n / g`` with ``g = var(x_i) / p (1 - p)``, from ``1 / S`` to 1.
+A few hits hardly tell if seeds agree, so ``g`` is the mean of that, weighted ``n p (1 - p)``, and of 1, weighted ½.
+Before and after are measured on the same samples, so their correlation ``φ`` enters the interval of the change
+``d = after - before`` (Newcombe's method for paired shares): with ``(l, u)`` the Wilson limits,
 ``low = d - √((p_a - l_a)² - 2 φ (p_a - l_a)(u_b - p_b) + (u_b - p_b)²)``, and ``high`` with the other limits.
 
 RS rises in the change of the forget accuracy and in that of the retain accuracy, which are independent. It is
@@ -26,12 +27,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from statistics import NormalDist, variance
+from statistics import NormalDist, fmean, variance
 
 from sfra.core.errors import InputError
 from sfra.core.metrics.scores import relearning_score
 
 Interval = tuple[float, float]
+
+DOUBT = 0.5
+"""Weight of the assumption that seeds agree on every sample: half a hit."""
 
 
 def wilson_interval(successes: int | float, total: int | float, *, confidence: float = 0.95) -> Interval:
@@ -78,9 +82,10 @@ class Accuracy:
         S, n = len(counts) - 1, sum(counts)
         total, squares = (sum(count * k**power for k, count in enumerate(counts)) for power in (1, 2))
         p, between = total / (S * n), (n * squares - total * total) / (S * n) ** 2
-        alone = p * (1.0 - p)
+        weight = n * p * (1.0 - p)
+        g = (n * max(between, p * (1.0 - p) / S) + DOUBT) / (weight + DOUBT)
         noise = (S * total - squares) / (S * (S - 1) * n * n) if S > 1 else 0.0
-        return cls(mean=p, size=n * alone / max(between, alone / S) if alone > 0.0 else float(n), noise=noise)
+        return cls(mean=p, size=n / g, noise=noise)
 
     @property
     def limits(self) -> Interval:
@@ -123,23 +128,49 @@ class Change:
         return a - b - distance(a - low_a, high_b - b), a - b + distance(high_a - a, b - low_b)
 
 
-def accuracy_interval(accuracy: Accuracy, seeds: Sequence[float]) -> Interval:
-    """Compute the interval of an accuracy from its samples and from its values in each seed.
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """A number between 0 and 1 as the mean over seeds, with its two errors."""
 
-    >>> low, high = accuracy_interval(Accuracy(mean=0.0, size=100.0), [0.0])
+    value: float
+    samples: Interval
+    """95 % interval from test samples alone."""
+    error: float = 0.0
+    """Standard error over seeds, without what finite samples cause; 0 for one seed, whose spread is unknown."""
+    seeds: int = 1
+
+    @classmethod
+    def of(cls, seeds: Sequence[float], below: float, above: float, noise: float) -> Estimate:
+        """Take it from the value of each seed, the distances to the ends that samples give, and the noise in seeds."""
+        S, value = len(seeds), fmean(seeds)
+        error = math.sqrt(max(0.0, variance(seeds) - noise) / S) if S > 1 else 0.0
+        return cls(value=value, samples=(max(0.0, value - below), min(1.0, value + above)), error=error, seeds=S)
+
+    @property
+    def interval(self) -> Interval:
+        """95 % interval from samples and seeds."""
+        margin = _margin([self.error], [self.seeds])
+        low, high = (math.hypot(self.value - end, margin) for end in self.samples)
+        return max(0.0, self.value - low), min(1.0, self.value + high)
+
+
+def estimate_accuracy(accuracy: Accuracy, seeds: Sequence[float]) -> Estimate:
+    """Estimate an accuracy from its samples and from its values in each seed.
+
+    >>> low, high = estimate_accuracy(Accuracy(mean=0.0, size=100.0), [0.0]).interval
     >>> round(low, 3), round(high, 3)
     (0.0, 0.037)
     """
     low, high = accuracy.limits
-    return around(accuracy.mean, accuracy.mean - low, high - accuracy.mean, seed_margin(seeds, accuracy.noise))
+    return Estimate.of(seeds, accuracy.mean - low, high - accuracy.mean, accuracy.noise)
 
 
-def rs_interval(retain: Change, forget: Change, seeds: Sequence[float]) -> Interval:
-    """Compute the interval of RS, the mean of the RS of the seeds.
+def estimate_rs(retain: Change, forget: Change, seeds: Sequence[float]) -> Estimate:
+    """Estimate RS from the changes of both accuracies and from its values in each seed.
 
     >>> kept = Change(before=Accuracy(mean=0.95, size=900.0), after=Accuracy(mean=0.95, size=900.0))
     >>> back = Change(before=Accuracy(mean=0.0, size=100.0), after=Accuracy(mean=0.5, size=100.0))
-    >>> low, high = rs_interval(kept, back, [2 / 3])
+    >>> low, high = estimate_rs(kept, back, [2 / 3]).interval
     >>> round(low, 2), round(high, 2)
     (0.57, 0.75)
     """
@@ -155,39 +186,37 @@ def rs_interval(retain: Change, forget: Change, seeds: Sequence[float]) -> Inter
     kept, gained = 1.0 + min(0.0, r), max(0.0, f)
     slope_r, slope_f = (2.0 * (one / (kept + gained)) ** 2 if kept + gained else 0.0 for one in (gained, kept))
     noise = slope_r**2 * retain.after.noise * (r < 0.0) + slope_f**2 * forget.after.noise * (f > 0.0)
-    return around(sum(seeds) / len(seeds), below, above, seed_margin(seeds, noise))
+    return Estimate.of(seeds, below, above, noise)
 
 
-def difference_interval(
-    value: float, interval: Interval, others: Sequence[float], intervals: Sequence[Interval]
-) -> Interval:
-    """Compute the interval of a value minus the mean of others, such as ΔRS, from the interval of each.
+def difference_interval(model: Estimate, others: Sequence[Estimate]) -> Interval:
+    """Compute the interval of a number minus the mean of others, such as ΔRS.
 
-    Distances add up as squares (Newcombe's hybrid method). The others are measured on the same samples, so their errors
-    are taken to go together: the mean of their distances counts, however many they are. That the value is measured on
-    these samples too would narrow the interval if it were known how much; leaving it out is the safe side.
+    All are measured on the same samples, so the others' sampling errors are taken to go together: the mean of their
+    distances counts, however many they are, and adds to that of the model as a square (Newcombe's hybrid method). That
+    the model's error goes with them too would narrow the interval if it were known how much; leaving it out is the
+    safe side. Errors of seeds are independent; their degrees of freedom are Satterthwaite's.
 
-    >>> low, high = difference_interval(0.75, (0.5, 1.0), [0.25], [(0.25, 0.25)])
-    >>> low, high
+    >>> reference = Estimate(value=0.25, samples=(0.25, 0.25))
+    >>> difference_interval(Estimate(value=0.75, samples=(0.5, 1.0)), [reference])
     (0.25, 0.75)
     """
     count = len(others)
-    over = sum(high - other for other, (_, high) in zip(others, intervals, strict=True)) / count
-    under = sum(other - low for other, (low, _) in zip(others, intervals, strict=True)) / count
-    delta = value - sum(others) / count
-    return delta - math.hypot(value - interval[0], over), delta + math.hypot(interval[1] - value, under)
+    over = sum(one.samples[1] - one.value for one in others) / count
+    under = sum(one.value - one.samples[0] for one in others) / count
+    margin = _margin([model.error, *(one.error / count for one in others)], [one.seeds for one in (model, *others)])
+    delta = model.value - fmean(one.value for one in others)
+    below, above = model.value - model.samples[0], model.samples[1] - model.value
+    return delta - math.hypot(below, over, margin), delta + math.hypot(above, under, margin)
 
 
-def seed_margin(seeds: Sequence[float], noise: float) -> float:
-    """Compute half the width that the seeds add, ``t √(max(0, s² - noise) / S)``; 0 for one seed: it has no spread."""
-    S = len(seeds)
-    if S == 1:
+def _margin(errors: Sequence[float], seeds: Sequence[int]) -> float:
+    """Compute half the width of Student's interval of a sum of independent means over seeds; 0 without any error."""
+    total = math.fsum(error**2 for error in errors)
+    if total == 0.0:
         return 0.0
     from scipy.special import stdtrit
 
-    return float(stdtrit(S - 1, 0.975)) * math.sqrt(max(0.0, variance(seeds) - noise) / S)
-
-
-def around(value: float, below: float, above: float, margin: float) -> Interval:
-    """Return the interval in [0, 1] around a value, a margin added as a square to the distance on each side."""
-    return max(0.0, value - math.hypot(below, margin)), min(1.0, value + math.hypot(above, margin))
+    known = zip(errors, seeds, strict=True)
+    freedom = total**2 / math.fsum(error**4 / (count - 1) for error, count in known if error > 0.0)
+    return float(stdtrit(freedom, 0.975)) * math.sqrt(total)
