@@ -19,8 +19,8 @@ from sfra.auditing.verdict import (
     RETRAINING_SPREAD,
     STILL_KNOWN,
     VERDICTS,
+    Sight,
     conclude,
-    has_power,
     margin,
     overall_verdict,
     statement,
@@ -30,6 +30,7 @@ from sfra.auditing.verdict import (
 from sfra.core.metrics import degenerate_floor, relearning_score
 
 FLOOR = degenerate_floor(0.95)
+SEES = Sight(power=True)
 HAIR = 2e-6  # beyond the slack at the edge of a bound
 
 
@@ -99,14 +100,14 @@ def both(released: Score | None, fresh: Score | None) -> list[Score]:
 def test_the_numbers_allow_this_verdict_and_no_other(expected: str, numbers: Score | None) -> None:
     found = both(numbers, numbers) if numbers else []
     assert verdict(numbers) == expected
-    assert overall_verdict(found, row_is_odd=False, power=True) == expected
-    assert overall_verdict(found, row_is_odd=True, power=True) == expected
+    assert overall_verdict(found, row_is_odd=False, sight=SEES) == expected
+    assert overall_verdict(found, row_is_odd=True, sight=SEES) == expected
     blind = "blind" if VERDICTS[expected].kind == "clear" else expected
-    assert overall_verdict(found, row_is_odd=False, power=False) == blind
+    assert overall_verdict(found, row_is_odd=False, sight=Sight()) == blind
 
 
 def test_every_verdict_has_a_case_and_a_sentence() -> None:
-    assert {*CASES, "recovered-after-reset", "blind", "unusable"} == set(VERDICTS)
+    assert {*CASES, "recovered-after-reset", "like-hidden", "blind", "unusable"} == set(VERDICTS)
     sentences = [statement(code, None) for code in VERDICTS]
     assert all(sentence.endswith(".") for sentence in sentences)
     assert len(set(sentences)) == len(VERDICTS)
@@ -151,8 +152,29 @@ def control(kind: Literal["original", "self"], *seen: bool) -> Control:
 def test_only_controls_that_come_back_give_an_audit_power() -> None:
     seen, unseen = control("original", True), control("original", False)
     most, half = control("self", True, True, True, False), control("self", True, True, False, False)
-    assert [has_power(given) for given in ([seen], [most], [seen, half])] == [True] * 3
-    assert [has_power(given) for given in ([], [unseen], [half], [unseen, most])] == [False] * 4
+    assert [Sight.of(given, 10).power for given in ([seen], [most], [seen, half])] == [True] * 3
+    assert [Sight.of(given, 10).power for given in ([], [unseen], [half], [unseen, most])] == [False] * 4
+
+
+def test_a_forgotten_class_is_read_beside_hidden_ones_only_with_power_and_few_classes() -> None:
+    most, half = control("self", True, True, True, False), control("self", True, True, False, False)
+    assert len(Sight.of([most], 10).hidden) == 4
+    assert (
+        Sight.of([half], 10).hidden == Sight.of([most], 100).hidden == Sight.of([control("original", True)], 10).hidden
+    )
+
+
+@pytest.mark.parametrize(("fresh", "expected"), [(0.7, "like-hidden"), (0.6, "like-hidden"), (0.5, "no-reference")])
+def test_without_a_reference_a_class_that_comes_back_as_hidden_ones_do_is_taken_for_hidden(
+    fresh: float, expected: str
+) -> None:
+    sight = Sight(power=True, hidden=(0.2, 0.5, 0.7, 0.9))  # the median is 0.6
+    alone = reading(rs=fresh, delta=None, low=None)
+    for released in (alone, reading(rs=0.0, delta=None, low=None)):
+        assert overall_verdict(both(released, alone), row_is_odd=False, sight=sight) == expected
+        assert overall_verdict(both(released, alone), row_is_odd=False, sight=SEES) == "no-reference"
+    beside = reading(rs=fresh, delta=0.0)
+    assert overall_verdict(both(beside, beside), row_is_odd=False, sight=sight) == "generic"  # a reference decides
 
 
 def test_the_worst_verdict_is_the_gravest() -> None:
@@ -164,8 +186,8 @@ def test_the_worst_verdict_is_the_gravest() -> None:
 def test_a_critical_finding_leaves_no_other_verdict_and_its_cause_and_remedy_stand_in_the_statement(found: str) -> None:
     mild = Finding("retain-drop", "warning", 0.07, 0.05, "Relearning cost 7 points.")
     grave = Finding("retain-low", "critical", 0.11, 0.15, "It guesses.", "divide by 255")
-    assert conclude(found, None, [mild]) == (found, statement(found, None))
-    code, said = conclude(found, None, [mild, grave])
+    assert conclude(found, [], [mild]) == (found, statement(found, None))
+    code, said = conclude(found, [], [mild, grave])
     assert code == "unusable"
     assert said == f"{VERDICTS['unusable'].sentence} It guesses. What to do: divide by 255."
 
@@ -179,9 +201,9 @@ FOUND = ["not-recovered", "generic", "inconclusive", "degenerate"]
 def test_a_class_that_a_fresh_row_brings_back_is_not_let_pass_when_the_released_row_is_odd(found: str) -> None:
     for numbers in CASES[found]:
         if numbers is not None and numbers.delta_rs is not None:
-            assert overall_verdict([numbers, FRESH], row_is_odd=True, power=True) == "recovered-after-reset"
+            assert overall_verdict([numbers, FRESH], row_is_odd=True, sight=SEES) == "recovered-after-reset"
             ordinary = "inconclusive" if VERDICTS[found].kind == "clear" else found  # two readings disagree
-            assert overall_verdict([numbers, FRESH], row_is_odd=False, power=True) == ordinary
+            assert overall_verdict([numbers, FRESH], row_is_odd=False, sight=SEES) == ordinary
 
 
 @pytest.mark.parametrize("found", ["recovered", *FOUND])
@@ -189,28 +211,28 @@ def test_a_class_that_a_fresh_row_brings_back_is_not_let_pass_when_the_released_
 def test_a_fresh_row_that_brings_nothing_back_changes_nothing(found: str, fresh: str) -> None:
     numbers = CASES[found][0]
     expected = "inconclusive" if VERDICTS[found].kind == "clear" and fresh == "inconclusive" else found
-    assert overall_verdict(both(numbers, CASES[fresh][0]), row_is_odd=True, power=True) == expected
+    assert overall_verdict(both(numbers, CASES[fresh][0]), row_is_odd=True, sight=SEES) == expected
 
 
 @pytest.mark.parametrize("found", ["not-recovered", "generic"])
 def test_no_class_is_cleared_without_a_look_at_a_fresh_row(found: str) -> None:
     numbers = CASES[found][0]
     assert numbers is not None
-    assert overall_verdict([numbers], row_is_odd=False, power=True) == "blind"
+    assert overall_verdict([numbers], row_is_odd=False, sight=SEES) == "blind"
     restored = msgspec.structs.replace(numbers, variant="restored-row")
-    assert overall_verdict([restored], row_is_odd=False, power=True) == found
+    assert overall_verdict([restored], row_is_odd=False, sight=SEES) == found
 
 
 def test_what_comes_back_as_released_is_recovered_whatever_a_fresh_row_gives() -> None:
     for case in (numbers for cases in CASES.values() for numbers in cases):
-        assert overall_verdict(both(RECOVERED, case), row_is_odd=True, power=False) == "recovered"
+        assert overall_verdict(both(RECOVERED, case), row_is_odd=True, sight=Sight()) == "recovered"
 
 
 def test_without_a_reference_an_odd_row_does_not_make_a_class_that_comes_back_look_gone() -> None:
     nothing, something = reading(rs=0.0, delta=None, low=None), reading(rs=0.8, delta=None, low=None)
-    assert overall_verdict(both(nothing, something), row_is_odd=True, power=True) == "no-reference"
-    assert overall_verdict(both(nothing, something), row_is_odd=False, power=True) == "no-reference"
-    assert overall_verdict(both(nothing, nothing), row_is_odd=True, power=True) == "not-recovered"
+    assert overall_verdict(both(nothing, something), row_is_odd=True, sight=SEES) == "no-reference"
+    assert overall_verdict(both(nothing, something), row_is_odd=False, sight=SEES) == "no-reference"
+    assert overall_verdict(both(nothing, nothing), row_is_odd=True, sight=SEES) == "not-recovered"
 
 
 def test_a_head_that_answers_the_class_blindly_has_not_recovered_it() -> None:
@@ -226,4 +248,4 @@ def test_a_model_that_still_knows_the_class_is_not_called_clean() -> None:
     known, few = (reading(rs=0.0, delta=0.0, low=0.0, after=0.95, forget_before=share) for share in (0.97, 0.1))
     assert verdict(known) == "not-unlearned"
     assert verdict(few) == "not-recovered"  # control: a few samples are left
-    assert overall_verdict([known, FRESH], row_is_odd=True, power=True) == "not-unlearned"
+    assert overall_verdict([known, FRESH], row_is_odd=True, sight=SEES) == "not-unlearned"

@@ -23,7 +23,7 @@ from sfra.auditing.reference import Reference, check_earlier, earlier_reference
 from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, ClassResult, Control, Finding, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
-from sfra.auditing.verdict import conclude, has_power, overall_verdict, worst
+from sfra.auditing.verdict import Sight, conclude, overall_verdict, worst
 from sfra.core.metrics import is_relearned
 from sfra.core.types import Progress
 from sfra.data import Data
@@ -161,7 +161,7 @@ def _controls(
 
 
 def _class_results(
-    evidence: Evidence, references: Sequence[Reference], *, odd: frozenset[int], power: bool
+    evidence: Evidence, references: Sequence[Reference], *, odd: frozenset[int], sight: Sight
 ) -> tuple[ClassResult, ...]:
     """Conclude for each of several forget classes; one without samples is not measured."""
     forget = evidence.subject.forget
@@ -170,7 +170,7 @@ def _class_results(
     for label in forget if mine else ():
         theirs = [one.class_scores[label] for one in references if label in one.class_scores]
         found = compare(mine.get(label, []), theirs if len(theirs) == len(references) else [])
-        concluded = overall_verdict(found, row_is_odd=label in odd, power=power)
+        concluded = overall_verdict(found, row_is_odd=label in odd, sight=sight)
         results.append(ClassResult(label=label, verdict=concluded, scores=tuple(found)))
     return tuple(results)
 
@@ -188,11 +188,12 @@ def _report(
     seconds: float,
 ) -> AuditReport:
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
-    first, score, power = evidence.runs[0], found[0] if found else None, has_power(controls)
+    first, score = evidence.runs[0], found[0] if found else None
+    sight = Sight.of(controls, inputs.model.classes)
     odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
-    classes = _class_results(evidence, references, odd=odd, power=power)
-    verdicts = {overall_verdict(found, row_is_odd=bool(odd), power=power): score}
-    verdicts |= {one.verdict: one.scores[0] if one.scores else None for one in classes}
+    classes = _class_results(evidence, references, odd=odd, sight=sight)
+    verdicts = {overall_verdict(found, row_is_odd=bool(odd), sight=sight): found}
+    verdicts |= {one.verdict: one.scores for one in classes}
     gravest = worst(verdicts)
     concluded, statement = conclude(gravest, verdicts[gravest], raised)
     measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}

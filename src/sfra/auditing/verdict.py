@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean, variance
+from statistics import fmean, median, variance
 from typing import Literal
 
 from sfra.auditing.result import Control, Finding, Score
@@ -29,6 +29,9 @@ STILL_KNOWN = 0.5
 
 POWER = 0.75
 """Share of hidden retain classes that the audit must see before it clears a model."""
+
+READ_BESIDE = 20
+"""Classes up to which a forgotten class may be read beside hidden ones: with a hundred they differ too much."""
 
 Kind = Literal["back", "clear", "blind", "open", "unusable"]
 """Comes back; does not, and would have been seen; does not, and nothing shows that; undecided; no measurement."""
@@ -61,6 +64,11 @@ VERDICTS: dict[str, Verdict] = {
     ),
     "recovered-after-reset": Verdict(
         kind="back", sentence="The class comes back once its odd output row is reset: it was hidden at the head."
+    ),
+    "like-hidden": Verdict(
+        kind="back",
+        sentence="{amount} of the forgotten class comes back, as readily as classes of this model that are only "
+        "hidden. A retrained reference would make it sure.",
     ),
     "inconclusive": Verdict(
         kind="open",
@@ -135,42 +143,64 @@ def margin(references: Sequence[float], *, fresh: bool = False) -> float:
     return max(DELTA, limit - fmean(references))
 
 
-def has_power(controls: Sequence[Control]) -> bool:
-    """Say whether the audit would have seen a class that is only hidden: the original's, or else retain classes."""
-    by_kind = {control.kind: control.seen for control in controls}
-    return by_kind.get("original", by_kind.get("self", 0.0)) >= POWER - TOLERANCE
+@dataclass(frozen=True, kw_only=True)
+class Sight:
+    """What an audit sees of classes that are only hidden."""
+
+    power: bool = False
+    """It sees the original's forget classes or, without an original, enough of the hidden retain classes."""
+    hidden: tuple[float, ...] = ()
+    """RS of the hidden retain classes, where a forgotten class may be read beside them."""
+
+    @classmethod
+    def of(cls, controls: Sequence[Control], classes: int) -> Sight:
+        """Sum up the controls of a model with some number of classes."""
+        seen = {control.kind: control.seen for control in controls}
+        power = seen.get("original", seen.get("self", 0.0)) >= POWER - TOLERANCE
+        own = [one.score.rs for control in controls if control.kind == "self" for one in control.hidden]
+        return cls(power=power, hidden=tuple(own) if power and classes <= READ_BESIDE else ())
+
+    def shows_hidden(self, fresh: Score) -> bool:
+        """Say whether a class comes back with a fresh row as hidden classes do: at least as their median."""
+        return bool(self.hidden) and fresh.rs >= median(self.hidden) - TOLERANCE
 
 
-def overall_verdict(found: Sequence[Score], *, row_is_odd: bool, power: bool) -> str:
+def overall_verdict(found: Sequence[Score], *, row_is_odd: bool, sight: Sight) -> str:
     """Name what the audit concludes from the head as released, the first score, and with its forget row reset.
 
     An extreme bias hides a class from any relearning of limited length: Adam moves a bias by about its learning rate a
     step. So a release with an odd row does not pass where the same release with a fresh row would not. A release with
     an ordinary row whose two readings disagree is not cleared either. Nor is one in an audit without power, or without
-    a look at a fresh row.
+    a look at a fresh row. Without a reference a class that comes back as hidden classes do is taken for hidden.
     """
-    released = found[0] if found else None
-    read = [one for one in found[1:] if (one.scale, one.rule) == (found[0].scale, found[0].rule)]
+    if not found:
+        return "not-measured"
+    released, code = found[0], verdict(found[0])
+    read = [one for one in found[1:] if (one.scale, one.rule) == (released.scale, released.rule)]
     reset = next((one for one in read if one.variant == "reset-row"), None)
-    code = verdict(released)
-    if VERDICTS[code].kind in ("back", "unusable"):
-        return code
     fresh = verdict(reset)
+    if VERDICTS[code].kind == "back":
+        return code
     if row_is_odd and fresh == "recovered":
         return "recovered-after-reset"
-    if VERDICTS[code].kind != "clear":
-        return code
-    if fresh in ("recovered", "inconclusive", "no-reference"):
-        return "inconclusive" if fresh == "recovered" else fresh
-    looked = reset is not None or found[0].variant != "released"
-    return code if power and looked else "blind"
+    if VERDICTS[code].kind == "clear" and fresh in ("recovered", "inconclusive", "no-reference"):
+        code = "inconclusive" if fresh == "recovered" else fresh
+    if code == "no-reference" and sight.shows_hidden(reset or released):
+        return "like-hidden"
+    looked = reset is not None or released.variant != "released"
+    return "blind" if VERDICTS[code].kind == "clear" and not (sight.power and looked) else code
 
 
-def conclude(found: str, score: Score | None, findings: Sequence[Finding]) -> tuple[str, str]:
-    """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy."""
+def conclude(code: str, found: Sequence[Score], findings: Sequence[Finding]) -> tuple[str, str]:
+    """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy.
+
+    The statement speaks of the head as released where that alone says as much, and else of the one with a fresh row.
+    """
     critical = next((one for one in findings if one.severity == "critical"), None)
     if critical is None:
-        return found, statement(found, score)
+        fresh = next((one for one in found if one.variant == "reset-row"), None)
+        own = found[0] if found and verdict(found[0]) == code else fresh or (found[0] if found else None)
+        return code, statement(code, own)
     return "unusable", f"{statement('unusable', None)} {critical.message} What to do: {critical.remedy}."
 
 
