@@ -19,7 +19,6 @@ from sfra.cli.app import app
 ROOT = Path(__file__).parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
-VALUELESS = ("--json", "--quiet", "--debug", "--missing-row", "--no-reset-row", "--no-cache", "--version", "--help")
 
 
 def relative_links(page: Path) -> list[str]:
@@ -65,7 +64,8 @@ def problem(line: str) -> str | None:
     group = get_command(app)
     known: dict[str, typer.core.TyperCommand] = group.commands  # type: ignore[attr-defined]
     if words and words[0].startswith("--"):
-        return None if words[0] in VALUELESS else f"no option {words[0]}"
+        own = {name for parameter in group.params for name in parameter.opts} | {"--help"}
+        return None if words[0] in own else f"no option {words[0]}"
     if not words or words[0] == "COMMAND":
         return None
     if words[0] not in known:

@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from typer.main import get_command
 
 import sfra
 from builders.cli import Files, run
@@ -21,7 +22,9 @@ from sfra.attack.probes.assign import ASSIGNMENTS
 from sfra.attack.weight import FORGET_WEIGHTS
 from sfra.auditing import findings
 from sfra.auditing.rules import RULES
-from sfra.cli.list import LISTS
+from sfra.cli.app import app
+from sfra.cli.list import LISTS, names
+from sfra.cli.options import completion
 from sfra.models import backbones, recipes
 
 Capture = pytest.CaptureFixture[str]
@@ -51,7 +54,7 @@ def test_nothing_heavy_is_imported_before_a_command_needs_it(arguments: str) -> 
 def test_module_runs_like_the_command(capfd: Capture) -> None:
     ran = python("-m", "sfra", "--version")
     assert (ran.returncode, ran.stdout) == (0, f"sfra {sfra.__version__}\n")
-    assert run(capfd, "--version").out == ran.stdout
+    assert run(capfd, "-V").out == run(capfd, "--version").out == ran.stdout
 
 
 def test_help_lists_the_commands_and_the_exit_codes(capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -73,14 +76,72 @@ def test_usage_names_the_arguments_as_the_help_below_does(capfd: Capture, usage:
         assert re.search(rf"^  {name}…?  ", shown, flags=re.MULTILINE)
 
 
-def test_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
+def test_misspelt_command_or_option_is_refused_with_a_suggestion(capfd: Capture) -> None:
     ran = run(capfd, "audti")
     assert ran.code == 2
-    assert "audit" in ran.err
+    assert "'audit'" in ran.err
+    ran = run(capfd, "audit", "head.npz", "--forgit", 3)
+    assert (ran.code, ran.out) == (2, "")
+    assert ran.err.endswith("  got:      --forgit\n  do:       write --forget, if you mean that\n")
+    assert "sfra audit -h" in run(capfd, "audit", "head.npz", "--zzz").err
+
+
+def every_command() -> dict[str, Any]:
+    group: Any = get_command(app)
+    inner = {f"{name} {key}": one for name, top in group.commands.items() for key, one in _inner(top).items()}
+    return {name: one for name, one in group.commands.items() if not _inner(one)} | inner
+
+
+def _inner(command: Any) -> dict[str, Any]:
+    return getattr(command, "commands", {})
+
+
+def test_short_options_mean_the_same_in_every_command(capfd: Capture) -> None:
+    short = {"--out": "-o", "--quiet": "-q"}
+    for name, command in every_command().items():
+        assert run(capfd, *name.split(), "-h").out == run(capfd, *name.split(), "--help").out
+        for param in command.params:
+            for long, letter in short.items():
+                assert (long in param.opts) == (letter in param.opts), (name, param.opts)
+
+
+def complete(line: str) -> list[str]:
+    """Return what a shell offers at the end of a command line."""
+    words = {"COMP_WORDS": line, "COMP_CWORD": str(len(line.split(" ")) - 1)}
+    ran = python("-m", "sfra", _SFRA_COMPLETE="complete_bash", **words)
+    assert ran.returncode == 0
+    return ran.stdout.split()
 
 
 @pytest.mark.parametrize(
-    ("kind", "names"),
+    ("line", "offered"),
+    [
+        ("sfra au", ["audit"]),
+        ("sfra audit x --no-r", ["--no-reset-row"]),
+        ("sfra list sca", ["scales"]),
+        ("sfra bench run digits-t", ["digits-tiny"]),
+        ("sfra audit ./mod", []),
+    ],
+)
+def test_shell_completes_commands_options_and_names(line: str, offered: list[str]) -> None:
+    assert complete(line) == offered
+
+
+@pytest.mark.parametrize("kind", LISTS)
+def test_every_list_of_names_can_be_completed(kind: str) -> None:
+    offered = completion(f"A name (sfra list {kind}).")
+    assert offered is not None
+    assert offered("") == names(kind) != []
+    assert "NUMBER" not in offered("")
+    assert offered(names(kind)[0][:3])[0].startswith(names(kind)[0][:3])
+
+
+def test_option_whose_help_names_no_list_is_completed_with_files() -> None:
+    assert completion("Folder to keep the results in.") is None
+
+
+@pytest.mark.parametrize(
+    ("kind", "known"),
     [
         ("assignments", ASSIGNMENTS),
         ("backbones", backbones.names()),
@@ -95,10 +156,10 @@ def test_misspelt_command_is_refused_with_a_suggestion(capfd: Capture) -> None:
         ("weights", FORGET_WEIGHTS),
     ],
 )
-def test_list_has_one_line_per_name_and_the_same_as_json(capfd: Capture, kind: str, names: Any) -> None:
+def test_list_has_one_line_per_name_and_the_same_as_json(capfd: Capture, kind: str, known: Any) -> None:
     lines = run(capfd, "list", kind).out.splitlines()
     entries = json.loads(run(capfd, "list", kind, "--json").out)
-    assert [line.split()[0] for line in lines] == [entry["name"] for entry in entries] == [*names]
+    assert [line.split()[0] for line in lines] == [entry["name"] for entry in entries] == [*known]
     assert [line.split(None, 1)[1] for line in lines] == [entry["description"] for entry in entries]
     assert all(len(entry["description"]) > 5 for entry in entries)
     assert kind != "recipes" or len({entry["description"] for entry in entries}) == len(entries)
@@ -121,7 +182,7 @@ def test_reader_that_goes_away_causes_no_error(files: Files) -> None:
 
 def test_terminal_without_greek_letters_still_gets_its_result(files: Files) -> None:
     ran = python("-m", "sfra", *files.measured, PYTHONIOENCODING="ascii")
-    assert (ran.returncode, ran.stderr) == (0, "relearning: 3 runs\n")
+    assert (ran.returncode, ran.stderr) == (0, "relearning: 3 runs\nrelearning hidden classes: 4 runs\n")
     assert "?RS    -" in ran.stdout
 
 

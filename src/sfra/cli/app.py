@@ -19,7 +19,7 @@ from sfra.cli.unlearn import unlearn
 EPILOG = "Exit codes: 0 done, 1 a --fail-if gate failed, 2 something to fix (the message says what)."
 
 app = typer.Typer(
-    add_completion=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
     epilog=EPILOG,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
@@ -44,7 +44,7 @@ def _version(asked: bool) -> bool:
 @app.callback()
 def sfra(
     version: Annotated[
-        bool, typer.Option("--version", help="Print the version.", is_eager=True, callback=_version)
+        bool, typer.Option("--version", "-V", help="Print the version.", is_eager=True, callback=_version)
     ] = False,
 ) -> None:
     """Audit unlearned classifiers: can the forgotten class be brought back from the released model alone?"""

@@ -170,7 +170,9 @@ def report(
 def pack(
     protocols: Annotated[list[str], argument("Arguments", "PROTOCOL…", PROTOCOL)],
     store: Store = STORE,
-    out: Annotated[Path, option("FILE", "Archive to write: .tar.gz, .tar.xz (smaller) or .tar.")] = ARCHIVE,
+    out: Annotated[
+        Path, option("FILE", "Archive to write: .tar.gz, .tar.xz (smaller) or .tar.", "--out", "-o")
+    ] = ARCHIVE,
     originals: Annotated[
         bool, option(None, "Take the original models along, to go on elsewhere.", "--originals")
     ] = False,

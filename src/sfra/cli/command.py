@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from typer.core import TyperCommand
 
-from sfra.core.errors import InputError, SfraError, printable
+from sfra.core.errors import InputError, SfraError, meant, printable
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -36,6 +36,18 @@ WIDEST = 104
 
 class Command(TyperCommand):
     """A command whose help shows its options in groups (``rich_help_panel``) and whose errors are reported."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Read the options; one that there is not is refused with those that are close."""
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as problem:
+            if not hasattr(problem, "possibilities"):
+                raise
+            given = printable(getattr(problem, "option_name", ""))
+            close = meant(given, [name for param in self.get_params(ctx) for name in param.opts])
+            do = close or f"{ctx.command_path} -h lists them"
+            raise InputError(f"{ctx.command_path} has no such option", got=given, do=do) from None
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command; what goes wrong becomes a message on stderr and an exit code."""

@@ -94,8 +94,15 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
 """What can be listed: what it is, and how to find it; nothing is imported for the others."""
 
 
+def names(kind: str) -> list[str]:
+    """Return the names of a list that can be typed as they stand."""
+    return [name for name in LISTS[kind][1]() if not name.isupper()]
+
+
 def list_(
-    kind: Annotated[str | None, argument("Options", "KIND", f"One of {', '.join(LISTS)}.")] = None,
+    kind: Annotated[
+        str | None, argument("Options", "KIND", f"One of {', '.join(LISTS)}.", autocompletion=lambda: [*LISTS])
+    ] = None,
     json: Annotated[bool, option(None, "Print a JSON array of names and descriptions.", "--json")] = False,
     debug: Annotated[bool, option(None, "Show where in the program an error arose.", "--debug")] = False,
 ) -> None:

@@ -33,7 +33,7 @@ def report(
         list[str] | None, what("PROTOCOL", "Report a benchmark instead (sfra list protocols); may be repeated.")
     ] = None,
     store: Annotated[Path | None, what("DIR", "Where its results are kept; only read.", default=str(STORE))] = None,
-    out: Annotated[Path, ending("FILE", "The page to write: one file that needs no network.")] = PAGE,
+    out: Annotated[Path, ending("FILE", "The page to write: one file that needs no network.", "--out", "-o")] = PAGE,
     figures: Annotated[Path | None, ending("DIR", "Also write every figure here.", default="no figures")] = None,
     format: Annotated[Text, ending("NAME", f"Format of the figures: {', '.join(FORMATS)}.", default="svg")] = None,
     json: opt.Json = False,
