@@ -69,7 +69,7 @@ class Tally:
         return {
             "coverage": inside,
             "too_high": above,
-            "too_low": 1.0 - inside - above,
+            "too_low": abs(1.0 - inside - above),
             "width": float(np.mean(self.width)),
         }
 
@@ -87,8 +87,8 @@ def true_rs(case: Case, after: float) -> float:
     """Integrate RS over the seeds of the population."""
     nodes, weights = np.polynomial.hermite_e.hermegauss(41)
     forget, retain = (ndtr(ndtri(p) + case.spread * nodes) for p in (after, RETAIN_BEFORE - case.retain_drop))
-    table = [[relearning_score(RETAIN_BEFORE, r, case.forget_before, f) for r in retain] for f in forget]
-    return float(weights @ np.array(table) @ weights / weights.sum() ** 2)
+    kept, gained = 1 - np.maximum(0, RETAIN_BEFORE - retain), np.maximum(0, forget - case.forget_before)[:, None]
+    return float(weights @ (2 * kept * gained / (kept + gained)) @ weights / weights.sum() ** 2)
 
 
 def true_mean(case: Case, after: float) -> float:
