@@ -15,7 +15,7 @@ from sfra.attack.scale import SWEEP
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport, BeforeAfter, ClassResult
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdict import VERDICTS, conclude
 from sfra.cli.summary import summary
 from sfra.data import FeatureSet
 
@@ -50,7 +50,25 @@ def test_verdict_stands_in_words_above_every_number(report: AuditReport) -> None
     for code, verdict in VERDICTS.items():
         shown = words(replace(report, verdict=code, statement=verdict.meaning))
         assert f"Verdict: {code} {verdict.meaning}" in shown
-        assert shown.index("Verdict:") < shown.index("Accuracy")
+        assert code == "unusable" or shown.index("Verdict:") < shown.index("Accuracy")
+
+
+def test_an_unusable_audit_says_so_first_with_cause_and_remedy_and_shows_no_number_of_its_own(
+    report: AuditReport,
+) -> None:
+    causes = (
+        Finding("inputs-differ", "critical", 9.0, 1.0, "The images are in another range.", "divide by 255"),
+        Finding("confidence-gap", "critical", 0.8, 0.3, "It is too sure.", "feed it"),
+        Finding("degenerate", "info", 0.0, 0.1, "There is no sign of recovery."),
+    )
+    code, statement = conclude("recovered", report.results, causes)
+    shown = text(replace(report, verdict=code, statement=statement, findings=causes))
+    assert shown.startswith("Verdict: unusable\n")
+    assert "What to do: divide by 255." in [line.strip() for line in shown.splitlines()]
+    assert shown.count("inputs-differ") == 0  # the verdict says it
+    assert "critical  confidence-gap" in shown
+    for number in ("RS", "Accuracy", "no sign of recovery", "Other readings", "only hidden", "±"):
+        assert number not in shown
 
 
 def test_score_comes_with_its_setting_spread_interval_and_floor(report: AuditReport) -> None:

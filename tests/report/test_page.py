@@ -10,11 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from builders.pages import DATE, HOSTILE, Parsed, page_data, true_audit, true_result
 from sfra.auditing import findings
-from sfra.auditing.result import parse_result
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.result import Finding, parse_result
+from sfra.auditing.verdict import VERDICTS, conclude
 from sfra.core.errors import InputError
 from sfra.report import audit_page, find_audits, overview_page, read_audit
 from sfra.report.figures.style import contrast
@@ -40,6 +41,24 @@ def test_a_page_says_the_verdict_in_words_with_its_numbers(parsed: Parsed) -> No
     assert audit["statement"] in parsed.text
     assert f"ΔRS +{audit['delta_rs']:.2f} 95 % interval" in parsed.text
     assert parsed.text.index(audit["statement"]) < parsed.text.index("Findings")
+
+
+def test_the_page_of_an_unusable_audit_names_cause_and_remedy_and_shows_no_score() -> None:
+    cause = Finding("inputs-differ", "critical", 9.0, 1.0, "The images are in another range.", "divide by 255")
+    mild = Finding("degenerate", "info", 0.0, 0.1, "There is no sign of recovery.")
+    code, statement = conclude("recovered", [], [cause, mild])
+    audit = replace(true_result(), verdict=code, statement=statement, findings=(cause, mild))
+    alone = Parsed(audit_page(audit, date=DATE))
+    control = Parsed(audit_page(replace(audit, verdict="recovered", findings=(mild,)), date=DATE))
+    assert statement in alone.text
+    assert "What to do: divide by 255." in alone.text
+    assert alone.all("svg") == []
+    for number in ("All readings", "Accuracy before and after", "no sign of recovery", "95 % interval"):
+        assert number not in alone.text
+        assert number in control.text
+    rows = Parsed(overview_page([("one", audit)], date=DATE)).text
+    assert f"{audit.rs:.2f}" not in rows
+    assert alone.open == []
 
 
 def test_every_element_is_closed_and_there_is_one_main_heading(parsed: Parsed) -> None:

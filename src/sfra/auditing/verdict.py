@@ -104,6 +104,9 @@ VERDICTS: dict[str, Verdict] = {
 }
 """Every verdict, gravest first."""
 
+REMEDY = " What to do:"
+"""What stands before the remedy in a statement."""
+
 AMOUNTS = ((0.9, "Almost all"), (0.5, "Most"), (0.2, "Part"), (0.1, "A small part"), (0.0, "A trace"))
 """How much of the class comes back, from which gain in forget accuracy."""
 
@@ -201,7 +204,7 @@ def conclude(code: str, found: Sequence[Score], findings: Sequence[Finding]) -> 
         fresh = next((one for one in found if one.variant == "reset-row"), None)
         own = found[0] if found and verdict(found[0]) == code else fresh or (found[0] if found else None)
         return code, statement(code, own)
-    return "unusable", f"{statement('unusable', None)} {critical.message} What to do: {critical.remedy}."
+    return "unusable", f"{statement('unusable', None)} {critical.message}{REMEDY} {critical.remedy}."
 
 
 def verdict(score: Score | None) -> str:

@@ -11,9 +11,10 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from sfra.auditing.result import AuditReport, Score, Sweep, SweepPoint
+from sfra.auditing.findings.registry import critical
+from sfra.auditing.result import AuditReport, Finding, Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdict import REMEDY, VERDICTS
 from sfra.core.errors import counted, printable
 
 KINDS = {
@@ -33,13 +34,12 @@ def summary(report: AuditReport, out: Path | None) -> Group:
     """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
     unusable = report.verdict == "unusable"
     parts = [*_verdict(report), *_subject(report)] if unusable else [*_subject(report), *_verdict(report)]
-    if report.rs is not None and unusable:
-        parts.append(_indent(_accuracies(report)))
-    elif report.rs is not None:
+    if report.rs is not None and not unusable:
         parts += [*_classes(report), _indent(_accuracies(report)), _indent(_scores(report))]
         parts += [*_controls(report), *_readings(report)]
-    if report.findings:
-        parts += [_title("Findings, gravest first (docs/flags.md explains each code)"), _indent(_findings(report))]
+    listed = critical(report.findings)[1:] if unusable else report.findings  # the verdict names the first
+    if listed:
+        parts += [_title("Findings, gravest first (docs/flags.md explains each code)"), _indent(_findings(listed))]
     kept = "Nothing was written: pass --out DIR to keep the result and the relearned head."
     if out is not None:
         kept = f"Written to {plain(out)}: audit.json, relearned_head.safetensors."
@@ -104,7 +104,8 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
         delta = f", ΔRS {_signed(row.delta_rs)}" if report.references else ""
         lines.append(f"- {where}: {row.verdict} (RS {_number(row.rs)}{delta})")
     also = ["Other readings of the same audit:", *lines] if lines else []
-    yield _indent(Text("\n".join([report.statement, *also])))
+    said = report.statement.replace(REMEDY, f"\n{REMEDY.lstrip()}")
+    yield _indent(Text("\n".join([said, *also])))
 
 
 def _classes(report: AuditReport) -> Iterator[RenderableType]:
@@ -225,11 +226,11 @@ def _over_scales(sweep: Sweep) -> str:
     )
 
 
-def _findings(report: AuditReport) -> Table:
+def _findings(findings: Sequence[Finding]) -> Table:
     table = Table.grid(padding=(0, 2, 0, 0))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    for finding in report.findings:
+    for finding in findings:
         grade = Text(finding.severity, style=SEVERITIES[finding.severity])
         table.add_row(grade, Text(finding.code, style="bold"))
         table.add_row("", Text(plain(finding.message)))

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 
 from sfra._version import __version__
+from sfra.auditing.findings.registry import critical
 from sfra.auditing.result import AuditResult
 from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import VERDICTS
@@ -87,7 +88,7 @@ def overview_page(
 
 def make_page(template: str, views: Sequence[View], charts: Charts, *, title: str, date: str, **view: Any) -> str:
     """Render a page with what all pages have: runtime, script, style, and what its findings and verdicts mean."""
-    codes = {finding.code for one in views for finding in one["audit"].findings}
+    codes = {finding.code for one in views for finding in one["findings"]}
     known = explanations()
     return render(
         template,
@@ -139,7 +140,8 @@ def audit_view(
     with reading(label):
         badge = REFERENCE if reference else audit.verdict
         unlike = reference and audit.verdict == "no-reference"
-        shown = {name: one for name, one in plan_audit(audit).items() if one.figure.on_page}
+        usable = audit.verdict != "unusable"
+        shown = {name: one for name, one in plan_audit(audit).items() if one.figure.on_page and usable}
         planned = {name: one for name, one in shown.items() if one.figure.brief or not brief}
         view = {
             "key": key,
@@ -154,13 +156,10 @@ def audit_view(
             "statement": BADGES[REFERENCE] if unlike else audit.statement,
             "limits": [f"{100 * audit.settings[name]:.3g}" for name in ("epsilon_r", "delta_f")],
             "reading": reading_words(audit.scale, audit.rule, audit.variant),
-            "bars": accuracy_bars(audit),
             "strip": strip(audit),
             "charts": charts.add(key, planned, narrow=not brief),
-            **score_tables(audit),
-            "classes": class_table(audit),
-            "controls": control_table(audit),
-            "diagnostics": diagnosis_tables(audit),
+            "findings": critical(audit.findings) or audit.findings,
+            **(_score_view(audit) if usable else NO_SCORES),
             "settings": list(flat(audit.settings)),
             "versions": list(flat(audit.versions)),
             "facts": facts(audit),
@@ -169,6 +168,23 @@ def audit_view(
             "unusual": unusual(audit.settings),
         }
         return view | {"html": render_part("audit.html.j2", view=view)}
+
+
+NO_SCORES: View = {
+    "bars": [],
+    "scores": {"rows": []},
+    "sweep": [],
+    "classes": None,
+    "controls": None,
+    "diagnostics": [],
+}
+"""What is shown of the scores where they mean nothing."""
+
+
+def _score_view(audit: AuditResult) -> View:
+    """Arrange all accuracies and scores, of every class and control."""
+    tables = {"classes": class_table(audit), "controls": control_table(audit), "diagnostics": diagnosis_tables(audit)}
+    return score_tables(audit) | tables | {"bars": accuracy_bars(audit)}
 
 
 def reading_words(scale: str, rule: str, variant: str) -> str:
