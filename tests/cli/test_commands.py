@@ -22,6 +22,7 @@ from sfra.attack.probes.assign import ASSIGNMENTS
 from sfra.attack.weight import FORGET_WEIGHTS
 from sfra.auditing import findings
 from sfra.auditing.rules import RULES
+from sfra.auditing.verdict import VERDICTS
 from sfra.cli.app import app
 from sfra.cli.list import LISTS, names
 from sfra.cli.options import completion
@@ -153,6 +154,7 @@ def test_option_whose_help_names_no_list_is_completed_with_files() -> None:
         ("rules", RULES),
         ("scales", ("canonical", "native", "sweep", "anchored", "NUMBER")),
         ("scores", scores.names()),
+        ("verdicts", VERDICTS),
         ("weights", FORGET_WEIGHTS),
     ],
 )

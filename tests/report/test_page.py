@@ -136,8 +136,9 @@ def test_a_page_carries_the_rows_of_its_charts_and_no_address(page: str) -> None
 
 def test_every_finding_has_an_explanation_in_the_package() -> None:
     assert set(explanations()) == set(findings.FINDINGS)
-    same = asset("flags.md") == (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
-    assert same, "cp docs/flags.md src/sfra/report/templates/flags.md"
+    kept = ROOT / "src" / "sfra" / "auditing" / "flags.md"
+    same = kept.read_text(encoding="utf-8") == (ROOT / "docs" / "flags.md").read_text(encoding="utf-8")
+    assert same, "cp docs/flags.md src/sfra/auditing/flags.md"
 
 
 def test_every_finding_of_an_audit_leads_to_its_explanation() -> None:

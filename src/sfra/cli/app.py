@@ -11,6 +11,7 @@ from sfra.cli.audit import audit
 from sfra.cli.bench import bench
 from sfra.cli.command import Command
 from sfra.cli.demo import demo
+from sfra.cli.explain import explain
 from sfra.cli.list import list_
 from sfra.cli.report import report
 from sfra.cli.train import train
@@ -31,6 +32,7 @@ app.command("report", cls=Command)(report)
 app.command("demo", cls=Command)(demo)
 app.command("train", cls=Command)(train)
 app.command("unlearn", cls=Command)(unlearn)
+app.command("explain", cls=Command)(explain)
 app.command("list", cls=Command)(list_)
 
 

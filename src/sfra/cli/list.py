@@ -54,7 +54,7 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
         _from("sfra.report", lambda found: {"/".join(key): one.title for key, one in found.FIGURES.items()}),
     ),
     "findings": (
-        "what an audit may say about its own score",
+        "what an audit may say about its own score (sfra explain CODE)",
         _from("sfra.auditing.findings", lambda found: {k: _sentence(f.__doc__) for k, f in found.FINDINGS.items()}),
     ),
     "loaders": (
@@ -86,6 +86,10 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
         _from("sfra.attack.scale", lambda found: {name: one.sentence for name, one in found.SCALES.items()} | NUMBER),
     ),
     "scores": ("scores that rank the probes (--score)", _from("sfra.attack.probes.scores", _got)),
+    "verdicts": (
+        "what an audit may conclude, gravest first (sfra explain CODE)",
+        _from("sfra.auditing.verdict", lambda found: {k: one.meaning for k, one in found.VERDICTS.items()}),
+    ),
     "weights": (
         "how much forget probes count in the loss (--forget-weight)",
         _from("sfra.attack.weight", lambda found: {k: one.sentence for k, one in found.FORGET_WEIGHTS.items()}),
@@ -116,6 +120,11 @@ def list_(
     if json:
         print_json([{"name": name, "description": text} for name, text in entries.items()])
         return
+    print_names(entries)
+
+
+def print_names(entries: Mapping[str, str]) -> None:
+    """Print a line for each name."""
     indent = max(map(len, entries)) + 2
     for name, text in entries.items():
         line = f"{name:<{indent}}{text}"

@@ -39,7 +39,7 @@ def summary(report: AuditReport, out: Path | None) -> Group:
         parts += [*_controls(report), *_readings(report)]
     listed = critical(report.findings)[1:] if unusable else report.findings  # the verdict names the first
     if listed:
-        parts += [_title("Findings, gravest first (docs/flags.md explains each code)"), _indent(_findings(listed))]
+        parts += [_title("Findings, gravest first (sfra explain CODE says more)"), _indent(_findings(listed))]
     kept = "Nothing was written: pass --out DIR to keep the result and the relearned head."
     if out is not None:
         kept = f"Written to {plain(out)}: audit.json, relearned_head.safetensors."

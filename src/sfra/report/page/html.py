@@ -14,6 +14,7 @@ from importlib.resources import files
 from math import isfinite
 from typing import Any
 
+from sfra.auditing import explain
 from sfra.auditing.rules import RULES
 from sfra.core.errors import MissingPackageError
 
@@ -130,9 +131,8 @@ def table(
 
 
 def explanations() -> dict[str, list[str]]:
-    """Return the paragraphs that explain each finding, by code, as HTML; :mod:`sfra.auditing.findings` raises them."""
-    parts = [section.strip().split("\n\n") for section in asset("flags.md").split("\n## ")[1:]]
-    return {heading.strip("`"): [inline(text) for text in texts] for heading, *texts in parts}
+    """Return the paragraphs that explain each finding, by code, as HTML."""
+    return {code: [inline(text) for text in texts] for code, texts in explain.explanations().items()}
 
 
 def inline(text: str) -> Any:
