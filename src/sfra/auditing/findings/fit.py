@@ -60,7 +60,7 @@ def inputs_differ(feed: Feed, answers: Answers, expect_accuracy: float | None = 
             f"{percent(better.accuracy)} of the same images {better.how}: it was not trained on images prepared so."
         )
         gain = better.accuracy - better.given
-        remedy = f"pass the images {better.how}, or prepare them exactly as in training"
+        remedy = f"prepare the images exactly as in training: {better.how} is right, or nearer to it"
         return Finding("inputs-differ", "critical", gain, 0.1, message, remedy)
     message = (
         "The images are unlike those that the network was trained on: at its first batch norm, mean and variance are "
