@@ -167,7 +167,7 @@ SCALES: dict[str, ScaleChoice] = {
         further=SWEEP,
     ),
     "anchored": ScaleChoice(
-        sentence="canonical in units of the features of synthetic images: blind to every affine disguise",
+        sentence="canonical in units of the features of synthetic images: no affine disguise moves it",
         verdict=Anchored(),
     ),
 }
