@@ -154,9 +154,12 @@ def audit(
     if json:
         print_json(report.to_json())
     elif not quiet:
+        from sfra.cli.following import following
+        from sfra.cli.made import print_next
         from sfra.cli.summary import summary
 
         show(summary(report, out))
+        print_next(following(report, model=model, data=data, arch=arch, out=out))
     if failed := gates.failures(tests, report):
         say("\n".join(failed))
         raise typer.Exit(GATE_FAILED)

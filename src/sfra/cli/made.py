@@ -49,7 +49,13 @@ def deliver(made: Made, out: Path, *, json: bool, quiet: bool, following: Sequen
     if json:
         print_json({"schema": f"sfra.{made.facts['kind']}/1", "out": str(out), **made.facts})
     elif not quiet:
-        typer.echo("\n".join([*_summary(made, out), "", "Next:", *(f"  {line}" for line in following)]))
+        typer.echo("\n".join(_summary(made, out)))
+        print_next(following)
+
+
+def print_next(lines: Sequence[str]) -> None:
+    """Print what may be typed next, unbroken, so that it can be copied."""
+    typer.echo("\n".join(["", "Next:", *(f"  {line}" for line in lines)]))
 
 
 def _summary(made: Made, out: Path) -> list[str]:

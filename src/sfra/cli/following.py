@@ -1,0 +1,66 @@
+"""What to type after an audit."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+from sfra.auditing.findings.registry import critical
+from sfra.auditing.result import AuditReport
+from sfra.cli.made import command, reference_beside
+
+SEEDS, LONGER = 5, 3
+"""Seeds that narrow an interval; how many times longer to relearn where hidden classes do not come back."""
+
+
+def following(report: AuditReport, *, model: str, data: str | None, arch: str | None, out: Path | None) -> list[str]:
+    """Return the commands that lead on from a result, the most useful first."""
+    lines = [*_lead_on(report, model, data, arch)]
+    if out is not None:
+        lines.append(command("report", out, out=out / "report.html"))
+    grave = critical(report.findings)
+    return [*lines, command("explain", grave[0].code if grave else report.verdict)]
+
+
+def _lead_on(report: AuditReport, model: str, data: str | None, arch: str | None) -> Iterator[str]:
+    """Name what this verdict lacks: a reference, a control, data, or a longer or wider look."""
+    settings, controls = report.settings, {control.kind for control in report.controls}
+    of_its_own = " --{}-data FEATURES" if report.data is not None and report.data.kind == "features" else ""
+    match report.verdict:
+        case "not-measured":
+            yield _again("--data DATA")
+        case "no-reference" | "like-hidden":
+            reference = reference_beside(Path(model), report.forget_classes)
+            if not reference.exists():
+                yield from _train(report, model, data, arch, reference)
+            yield _again(f"--reference {shlex.quote(str(reference))}{of_its_own.format('reference')}")
+        case "inconclusive":
+            yield _again("one more --reference, trained with another --seed")
+            if settings["seeds"] < SEEDS:
+                yield _again(f"--seeds {SEEDS}")
+        case "degenerate" if settings["scale"] != "sweep":
+            yield _again("--scale sweep")
+        case "blind" if "original" not in controls:
+            yield _again(f"--control ORIGINAL{of_its_own.format('control')}, the model before it forgot")
+        case "blind":
+            yield _again(f"--epochs {LONGER * settings['epochs']}")
+
+
+def _train(report: AuditReport, model: str, data: str | None, arch: str | None, reference: Path) -> Iterator[str]:
+    """Train a reference, where the images are a data set that can be trained on by name."""
+    from sfra.data import datasets
+    from sfra.models import backbones
+    from sfra.models.backbones.checkpoint import NOTES, load_model
+
+    if data not in datasets():
+        return
+    backbone = arch if arch in backbones.names() else "NAME"
+    if (Path(model) / NOTES).is_file():
+        backbone = load_model(model).backbone
+    without = ",".join(map(str, report.forget_classes))
+    yield command("train", data=data, backbone=backbone, without=without, out=reference)
+
+
+def _again(options: str) -> str:
+    return f"the same audit with {options}"
