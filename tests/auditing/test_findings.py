@@ -122,6 +122,8 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("small-m", release.small_m, (200, 9), (199, 9)),
     ("small-m", release.small_m, (200, 2), (199, 2)),
     ("small-m", release.small_m, (19, 99), (18, 99)),
+    ("small-n", release.small_n, (100_000, 20), (99_999, 20)),
+    ("small-n", release.small_n, (300, 21), (300, 20)),
     ("few-eval-samples", score.few_eval_samples, (100,), (99,)),
     ("few-eval-samples", score.few_eval_samples, (100,), (5,)),
     ("seed-spread", score.seed_spread, ([0.4, 0.45, 0.5],), ([0.4 - HAIR, 0.45, 0.5 + HAIR],)),

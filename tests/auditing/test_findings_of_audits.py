@@ -27,7 +27,7 @@ def quick(model: Toy, reference: Toy | None = None, **settings: Any) -> set[str]
 @pytest.fixture(scope="module")
 def ordinary() -> set[str]:
     """Findings of a release whose row is like the others, with enough samples and a proper reference."""
-    return quick(never_seen(seed=9, samples=110), never_seen(samples=110))
+    return quick(never_seen(seed=9, samples=110), never_seen(samples=110), n=100_000)
 
 
 def test_an_ordinary_release_raises_nothing_but_that_nothing_came_back(ordinary: set[str]) -> None:
@@ -38,6 +38,7 @@ CONTROLS = {
     "reference-missing": lambda: quick(never_seen(samples=110)),
     "few-eval-samples": lambda: quick(never_seen(seed=9, samples=99), never_seen(samples=99)),
     "small-m": lambda: quick(never_seen(seed=9, samples=110), never_seen(samples=110), m=199),
+    "small-n": lambda: quick(never_seen(seed=9, samples=110), never_seen(samples=110), n=99_999),
     "forget-row-missing": lambda: quick(never_seen(samples=110).without_row(), never_seen(), missing_row=True),
     "forget-row-outlier": lambda: quick(never_seen(samples=110).with_row(ROWS[FORGET], -5.0), never_seen()),
     "forget-not-low": lambda: quick(knowing(samples=110), never_seen()),

@@ -126,10 +126,19 @@ class Facts:
         return self.evidence.subject.classes - len(self.forget)
 
     @property
+    def classes(self) -> int:
+        """Number of classes."""
+        return self.evidence.subject.classes
+
+    @property
+    def n(self) -> int:
+        """Candidates per retain class."""
+        return self.config.probe_settings(self.classes, len(self.forget)).n
+
+    @property
     def m(self) -> int:
         """Probes per retain class."""
-        classes = self.evidence.subject.classes
-        return self.config.probe_settings(classes, len(self.forget)).m
+        return self.config.probe_settings(self.classes, len(self.forget)).m
 
     @property
     def acceptance(self) -> Mapping[int, float]:

@@ -16,6 +16,11 @@ from sfra.core.metrics import TOLERANCE
 OUTLIER_Z = 3.5  # the usual cut of a robust z
 NORM_FLOOR, BIAS_FLOOR = 0.25, 0.5  # least spread assumed: of the median norm; in logits
 
+LOST_AT_N = {5_000: (0.15, 0.22), 25_000: (0.08, 0.13), 100_000: (0.04, 0.09)}
+"""RS of a hidden class lost at a smaller N than 500,000, mean and worst of five classes of CIFAR-10."""
+FEW_CLASSES = 20
+"""At 100 classes RS did not follow N, from 1,000 to 400,000."""
+
 
 @finding("forget-row-missing")
 def forget_row_missing(restored_rows: int) -> Finding | None:
@@ -97,6 +102,20 @@ def small_m(m: int, retain_classes: int) -> Finding | None:
         "results vary from seed to seed."
     )
     return Finding("small-m", "warning", float(m), float(stable), message) if m < stable else None
+
+
+@finding("small-n")
+def small_n(n: int, classes: int) -> Finding | None:
+    """Fire when N is below 100,000 and the classes are few: RS was seen to rise with N."""
+    measured = next((at for at in LOST_AT_N if n <= at and n < max(LOST_AT_N)), None)
+    if measured is None or classes > FEW_CLASSES:
+        return None
+    mean, worst = LOST_AT_N[measured]
+    message = (
+        f"N = {n:,} is a small number of candidates per class: at N = {measured:,} a hidden class of CIFAR-10 gave "
+        f"an RS that was {mean:.2f} lower than at N = 500,000, and up to {worst:.2f}. Compare audits of equal N only."
+    )
+    return Finding("small-n", "warning", float(n), float(max(LOST_AT_N)), message)
 
 
 def _robust_z(value: float, others: Sequence[float], least_spread: float) -> float:
