@@ -37,13 +37,14 @@ SUPPORT = {"negative_coordinates": 0.5, "zero_coordinates": 0.0, "nonnegative_ve
 TRACE = {**PLACE, "subject": "model", "kappa": 1.7, "seed": 0, "forget": [0.0, 0.5], "loss": [1.0, 0.5]}
 UNKNOWN = (
     *("rs", "rs_std", "rs_interval", "delta_rs", "delta_rs_interval", "reference_rs", "floor", "relearned", "sweep"),
-    *("confusion", "reference", "data", "class_names"),
+    *("confusion", "data", "class_names"),
 )
 AUDIT: dict[str, Any] = {
     **dict.fromkeys(UNKNOWN),
     **PLACE,
     "rule": "source-free",
     "schema": SCHEMA,
+    "references": [],
     "verdict": "no-reference",
     "statement": "",
     "created": "",
