@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from power_report import NAMES, choose, curves, halves, judge, load, plot
-from sfra.auditing.findings.release import LOST_AT_N
+from sfra.auditing.findings.release import LOST_AT_N, RS_AT_M
 
 DOCS = Path(__file__).parents[2] / "docs"
 
@@ -61,6 +61,14 @@ def test_what_small_n_says_is_lost_is_what_the_rows_lost() -> None:
     for n, (mean, worst) in LOST_AT_N.items():
         lost = [full - here for full, here in zip(levels[500_000], levels[n], strict=True)]
         assert [mean, worst] == pytest.approx([sum(lost) / 5, max(lost)], abs=0.01)
+
+
+@pytest.mark.parametrize("name", ["cifar10", "cifar100"])
+def test_what_small_m_says_of_rs_is_in_the_rows(name: str) -> None:
+    rows = curves(load(name)).filter((pl.col("axis") == "m") & (pl.col("exponent") == 0) & (pl.col("kind") == "masked"))
+    found = dict(rows.select("x", "rs_100").rows())
+    for m, rs in RS_AT_M[NAMES[name]].items():
+        assert rs == pytest.approx(found[m], abs=0.0051)
 
 
 def test_rs_over_m_is_as_the_documents_say() -> None:
