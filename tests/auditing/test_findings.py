@@ -61,7 +61,7 @@ def answers(right: int = 810, confidence: float = 0.9) -> Answers:
     return Answers(counts=counts.fill_diagonal_(right), confidence=confidence)
 
 
-CLAIMED = 0.5 + 0.3 + 2 * (0.25 / 9000) ** 0.5
+CLAIMED = 0.5 + 0.25 + 2 * (0.25 / 9000) ** 0.5
 """Confidence at the threshold for a model that is right about half of these samples."""
 
 KNOWN = max(e for e in (0.9 + i * 1e-6 for i in range(50_000)) if e - 0.9 - 2 * (e * (1 - e) / 9000) ** 0.5 <= 0.03)

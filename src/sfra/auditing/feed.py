@@ -23,6 +23,9 @@ SUSPICIOUS_DRIFT = 0.02  # networks that are fed as they were trained stay below
 SIZES = (32, 64, 224)
 """Heights and widths at which networks are usually trained."""
 
+LEAST_GAIN = 0.05
+"""Accuracy that another preparation must add."""
+
 FEWEST = 24
 """Images that are resized at least."""
 
@@ -75,8 +78,8 @@ def examine_feed(
 def _better(batch: Tensor, right: Right, chance: float) -> Preparation | None:
     """Return the preparation that wins most, if it wins beyond doubt and leaves chance behind.
 
-    Of the samples on which two preparations disagree ``b`` are won and ``c`` lost, with ``b - c > 4 √(b + c)`` and at
-    least ten points.
+    Of the samples on which two preparations disagree ``b`` are won and ``c`` lost, with ``b - c > 3 √(b + c)`` and at
+    least ``LEAST_GAIN`` of all samples.
     """
     as_given, best = right(batch), None
     for how, prepared in _others(batch):
@@ -87,7 +90,7 @@ def _better(batch: Tensor, right: Right, chance: float) -> Preparation | None:
         given = as_given[: len(found)]
         won, lost = int((found & ~given).sum()), int((given & ~found).sum())
         accuracy = float(found.double().mean())
-        clear = won - lost > 4.0 * (won + lost) ** 0.5 and won - lost >= 0.1 * len(found)
+        clear = won - lost > 3.0 * (won + lost) ** 0.5 and won - lost >= LEAST_GAIN * len(found)
         if clear and accuracy > max(chance, 0.0 if best is None else best.accuracy):
             best = Preparation(how=how, accuracy=accuracy, given=float(given.double().mean()))
     return best

@@ -6,14 +6,14 @@ import math
 from collections import Counter
 
 from sfra.auditing.answers import Answers
-from sfra.auditing.feed import Feed
+from sfra.auditing.feed import LEAST_GAIN, Feed
 from sfra.auditing.findings.registry import above, finding, percent
 from sfra.auditing.result import Finding
 from sfra.core.metrics import TOLERANCE, degenerate_floor
 
 RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
 CERTAIN = 2.0  # standard errors
-CONFIDENCE_GAP = 0.3  # networks that are fed as they should be stay below 0.2
+CONFIDENCE_GAP = 0.25  # networks that are fed as they should be stay below 0.2
 MISORDERED = 0.3  # of the samples of classes that another order would put right
 EXPECTED_SLACK = 0.03
 DRIFT = 1.0  # sound networks stay below 0.02, images that are not normalised or normalised twice begin at 0.8
@@ -61,7 +61,7 @@ def inputs_differ(feed: Feed, answers: Answers, expect_accuracy: float | None = 
         )
         gain = better.accuracy - better.given
         remedy = f"prepare the images exactly as in training: {better.how} is right, or nearer to it"
-        return Finding("inputs-differ", "critical", gain, 0.1, message, remedy)
+        return Finding("inputs-differ", "critical", gain, LEAST_GAIN, message, remedy)
     message = (
         "The images are unlike those that the network was trained on: at its first batch norm, mean and variance are "
         f"{drift or 0.0:.1f} off in the median channel, where training images are less than 0.02 off. They may not be "
