@@ -80,7 +80,8 @@ def test_missing_reference_can_be_trained_where_the_data_has_a_name(report: Audi
 
 def test_critical_finding_is_what_an_unusable_audit_leads_to(report: AuditReport) -> None:
     grave = Finding("retain-low", "critical", 0.1, 0.2, "It guesses.")
-    assert lines(replace(report, findings=(grave,)), "unusable") == ["sfra explain retain-low"]
+    shown = lines(replace(report, findings=(grave,)), "unusable", data="digits")
+    assert shown == ["sfra doctor models/cut --data digits", "sfra explain retain-low"]
 
 
 def test_next_commands_stand_below_the_summary_unbroken(files: Files, capfd: Capture) -> None:

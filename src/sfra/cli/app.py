@@ -11,6 +11,7 @@ from sfra.cli.audit import audit
 from sfra.cli.bench import bench
 from sfra.cli.command import Command
 from sfra.cli.demo import demo
+from sfra.cli.doctor import doctor
 from sfra.cli.explain import explain
 from sfra.cli.list import list_
 from sfra.cli.report import report
@@ -28,6 +29,7 @@ app = typer.Typer(
 )
 app.command("audit", cls=Command)(audit)
 app.add_typer(bench, name="bench")
+app.command("doctor", cls=Command)(doctor)
 app.command("report", cls=Command)(report)
 app.command("demo", cls=Command)(demo)
 app.command("train", cls=Command)(train)

@@ -28,6 +28,8 @@ def _lead_on(report: AuditReport, model: str, data: str | None, arch: str | None
     settings, controls = report.settings, {control.kind for control in report.controls}
     of_its_own = " --{}-data FEATURES" if report.data is not None and report.data.kind == "features" else ""
     match report.verdict:
+        case "unusable":
+            yield command("doctor", model, data=data, arch=arch)
         case "not-measured":
             yield _again("--data DATA")
         case "no-reference" | "like-hidden":

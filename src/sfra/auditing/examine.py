@@ -1,0 +1,170 @@
+"""Look at a model, and at data, before an audit: what was found, and what speaks against it. Nothing is relearned."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict, replace
+from statistics import median
+from typing import Any
+
+import torch
+from msgspec import Struct
+from torch import nn
+
+from sfra.auditing.evaluate import confusion
+from sfra.auditing.findings.facts import normalises
+from sfra.auditing.findings.fit import class_order, confidence_gap, inputs_differ, retain_low
+from sfra.auditing.findings.release import row_outlier
+from sfra.auditing.inputs import KNOWN, Subject, load_parts, open_subject
+from sfra.auditing.naming import check_order
+from sfra.auditing.result import Finding
+from sfra.core.errors import InputError
+from sfra.core.head import Head
+from sfra.core.text import written_out
+from sfra.core.types import Progress
+from sfra.data import Data
+from sfra.release import Release, load
+from sfra.release.base import loader_of
+
+
+class Row(Struct, frozen=True, kw_only=True):
+    """One output of the head."""
+
+    label: int
+    norm: float
+    bias: float
+
+
+class Examined(Struct, frozen=True, kw_only=True):
+    """What a model is, as an audit would open it."""
+
+    source: str
+    format: str
+    """A name of ``sfra list loaders``."""
+    outputs: int
+    width: int
+    weights: int | None
+    """Numbers in the network; None where only its head, or its graph, is there."""
+    encoder: bool
+    """Whether images can be measured; without one only features."""
+    normalises: bool | None
+    """Whether a layer normalises features; None where the layers cannot be seen."""
+    median_norm: float
+    median_bias: float
+    odd_rows: tuple[Row, ...]
+    """Outputs unlike the others: one that was masked, zeroed or biased away stands out."""
+    preprocess: dict[str, Any] | None
+    """How images are prepared; None: they go in as they are."""
+    class_names: tuple[str, ...] | None
+    data: Measured | None
+
+    @property
+    def suspects(self) -> list[int]:
+        """Return the classes that may be the forgotten ones: unrecognised though most are, or else with an odd row."""
+        unknown = [] if self.data is None else forgotten(self.data.unknown, self.outputs)
+        return unknown or [row.label for row in self.odd_rows]
+
+
+class Measured(Struct, frozen=True, kw_only=True):
+    """What the model makes of the data, as it is."""
+
+    source: str
+    kind: str
+    """Features or images."""
+    samples: int
+    accuracy: float
+    unknown: dict[int, float]
+    """Accuracy on the classes that the model recognises in fewer than half of their samples."""
+    findings: tuple[Finding, ...]
+    """What speaks against these data for this model."""
+
+
+def examine(
+    model: object, *, data: Data | None = None, arch: str | None = None, cache: bool = True, progress: Progress
+) -> Examined:
+    """Open a model, and measure it on data, without relearning anything."""
+    path = written_out(model) if isinstance(model, str | os.PathLike) else None
+    found = loader_of(path if path is not None and path.exists() else model)
+    test, _ = load_parts(data, None)
+    release = load(model, arch=arch)
+    head, network = release.head, getattr(release.encoder, "model", None)
+    subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
+    return Examined(
+        source=release.source,
+        format=found.name,
+        outputs=head.classes,
+        width=head.width,
+        weights=sum(weight.numel() for weight in network.parameters()) if isinstance(network, nn.Module) else None,
+        encoder=release.encoder is not None,
+        normalises=normalises(release),
+        median_norm=median(head.weight.norm(dim=1).tolist()),
+        median_bias=median(head.bias.tolist()),
+        odd_rows=odd_outputs(head),
+        preprocess=None if release.preprocess is None else asdict(release.preprocess),
+        class_names=release.class_names,
+        data=_measure(subject, release),
+    )
+
+
+def odd_outputs(head: Head) -> tuple[Row, ...]:
+    """Return the rows that stand out among all others in norm or bias, as they are or centred on their mean.
+
+    >>> weight, bias = torch.eye(5), torch.tensor([0.0, 0.0, -9.0, 0.0, 0.0])
+    >>> [row.label for row in odd_outputs(Head(weight, bias))]
+    [2]
+    """
+    biases, found = head.bias.tolist(), {}
+    own = head.weight.norm(dim=1).tolist()
+    for norms in (own, (head.weight - head.weight.mean(0)).norm(dim=1).tolist()):
+        for label, (norm, bias) in enumerate(zip(norms, biases, strict=True)):
+            others = [[*values[:label], *values[label + 1 :]] for values in (norms, biases)]
+            if row_outlier(label, norm, bias, *others) is not None:
+                found[label] = Row(label=label, norm=own[label], bias=bias)
+    return tuple(found[label] for label in sorted(found))
+
+
+def _measure(subject: Subject, release: Release) -> Measured | None:
+    test = subject.test
+    if test is None:
+        return None
+    check_order(release.class_names, test.class_names)
+    if int(test.labels.max()) >= release.head.classes:
+        raise InputError(
+            "the data has classes that the head has no output for",
+            expected=f"labels 0 to {release.head.classes - 1}",
+            got=int(test.labels.max()),
+            do="number the classes as the model does; if it lost the output of the forgotten class, audit it with "
+            "--missing-row",
+        )
+    counts = confusion(release.head, test.features, test.labels)
+    sizes, right = counts.sum(1), counts.diagonal()
+    shares = {label: int(right[label]) / int(sizes[label]) for label in torch.nonzero(sizes).flatten().tolist()}
+    unknown = {label: share for label, share in shares.items() if share < KNOWN}
+    return Measured(
+        source=test.source,
+        kind=subject.kind or "features",
+        samples=len(test),
+        accuracy=int(right.sum()) / len(test),
+        unknown=unknown,
+        findings=tuple(_problems(replace(subject, forget=tuple(forgotten(unknown, release.head.classes))))),
+    )
+
+
+def forgotten(unknown: Iterable[int], classes: int) -> list[int]:
+    """Take unrecognised classes for forgotten, unless they are half of all: then something else is wrong.
+
+    >>> forgotten([3], 10), forgotten(range(9), 10)
+    ([3], [])
+    """
+    found = list(unknown)
+    return found if 2 * len(found) < classes else []
+
+
+def _problems(subject: Subject) -> Sequence[Finding]:
+    """Return what the findings about the set-up say of the classes that are not forgotten."""
+    answers, feed = subject.answers, subject.feed
+    assert answers is not None
+    found = [class_order(answers), None if feed is None else inputs_differ(feed, answers), confidence_gap(answers)]
+    found.append(retain_low(answers.accuracy, answers.accuracy, answers))
+    return [one for one in found if one is not None]

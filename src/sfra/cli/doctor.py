@@ -1,0 +1,118 @@
+"""``sfra doctor``: what a model is, as an audit would open it, and what an audit still needs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from sfra.cli import options as opt
+from sfra.cli.audit import DATA, MODEL, WHAT, what
+from sfra.cli.command import print_json
+from sfra.cli.made import command, print_next
+from sfra.cli.options import Text, argument
+from sfra.cli.progress import showing
+from sfra.core.errors import counted, printable
+
+if TYPE_CHECKING:
+    from sfra.auditing.examine import Examined, Measured
+
+SHOWN = 8
+"""Classes that are printed one by one."""
+
+
+def doctor(
+    model: Annotated[str, argument(WHAT, "MODEL", MODEL)],
+    data: Annotated[Text, what("DATA", DATA)] = None,
+    arch: Annotated[
+        Text, what("NAME", "Architecture of a state dict (sfra list backbones), or package:factory.")
+    ] = None,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
+    json: opt.Json = False,
+) -> None:
+    """Say what a model is and what an audit of it needs.
+
+    Opens the model as an audit would: format, head, preprocessing, classes. With data, also how often it is right,
+    which classes it does not recognise, and whether it is fed what it was trained on. Nothing is relearned.
+
+    Example: sfra doctor model/ --data digits
+    """
+    with showing(quiet=quiet) as progress:
+        from msgspec import to_builtins
+
+        from sfra.auditing.examine import examine
+
+        found = examine(model, data=data, arch=arch, progress=progress)
+    missing, line = _missing(found), _audit(found, model, data, arch)
+    if json:
+        facts = {"schema": "sfra.doctor/1", **to_builtins(found, str_keys=True), "suspects": found.suspects}
+        print_json({**facts, "missing": missing, "audit": line})
+    elif not quiet:
+        needs = [f"  {name:<12} {why}" for name, why in missing.items()]
+        typer.echo(printable("\n".join([*_lines(found), "", "An audit also needs:", *needs])))
+        print_next([line])
+
+
+def _lines(found: Examined) -> Iterator[str]:
+    """Say what was found, a line for each."""
+    weights = "" if found.weights is None else f", {found.weights:,} weights"
+    yield f"Model          {found.source} ({found.format}{weights})"
+    features = counted(found.width, "feature", "features")
+    usual = f"norm {found.median_norm:.2f} and bias {found.median_bias:+.2f} in the median"
+    yield f"Head           {found.outputs} outputs, {features}; {usual}"
+    odd = [f"{row.label} (norm {row.norm:.2f}, bias {row.bias:+.2f})" for row in found.odd_rows]
+    yield f"Odd rows       {_some(odd) or 'none'}"
+    norms = {None: "not known", True: "yes", False: "no: a class may hide there from relearning"}
+    yield f"Normalisation  {norms[found.normalises]}"
+    yield f"Images         {_preparation(found)}"
+    yield f"Class names    {_some(found.class_names or ()) or 'none: classes are called by their index'}"
+    if found.data is not None:
+        yield from _measured(found.data)
+
+
+def _measured(data: Measured) -> Iterator[str]:
+    yield f"Data           {data.source} ({counted(data.samples, 'sample', 'samples')}, {data.kind})"
+    yield f"Accuracy       {100 * data.accuracy:.1f} %"
+    unknown = [f"{label} ({100 * share:.1f} %)" for label, share in data.unknown.items()]
+    yield f"Unrecognised   {_some(unknown) or 'none: every class is recognised in at least half of its samples'}"
+    for one in data.findings:
+        yield f"{one.severity.capitalize():<14} {one.code}: {one.message}"
+        if one.remedy is not None:
+            yield f"{'':<14} What to do: {one.remedy}."
+
+
+def _preparation(found: Examined) -> str:
+    if not found.encoder:
+        return "none: this is a head alone, which is measured on features"
+    if found.preprocess is None:
+        return "go in as they are: the model says nothing of size, mean and std"
+    return ", ".join(f"{name} {value}" for name, value in found.preprocess.items() if value is not None)
+
+
+def _missing(found: Examined) -> dict[str, str]:
+    """Name what an audit needs besides, the most needed first."""
+    needs = {"--forget": "the class that was forgotten"}
+    if found.data is None:
+        kind = "labelled test data" if found.encoder else "features, the inputs of the head, and labels"
+        needs["--data"] = f"{kind}: without it nothing is measured"
+    needs["--reference"] = "a model trained without the class: without it a high score is no evidence of memory"
+    return needs | {"--control": "the original, if there is one: it shows whether the audit would have seen the class"}
+
+
+def _audit(found: Examined, model: str, data: str | None, arch: str | None) -> str:
+    """Write the command line of the audit."""
+    forget = ",".join(map(str, found.suspects)) or "CLASS"
+    own = (
+        {} if found.encoder and (found.data is None or found.data.kind == "images") else {"reference_data": "FEATURES"}
+    )
+    given = {"forget": forget, "data": data or "DATA", "arch": arch, "reference": "REFERENCE", **own}
+    return command("audit", model, **given, out=Path("results"))
+
+
+def _some(names: list[str] | tuple[str, ...]) -> str:
+    """Write the first few of some names."""
+    more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
+    return ", ".join(names[:SHOWN]) + more

@@ -1,0 +1,106 @@
+"""``sfra doctor``: what is said of a model before any audit."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfra
+from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, C, D, Files, run, write_features, write_head
+from sfra.auditing.examine import examine
+from sfra.models import backbones
+from sfra.models.backbones.checkpoint import save_model
+from sfra.release import Preprocess
+
+Capture = pytest.CaptureFixture[str]
+
+
+def words(text: str) -> str:
+    return " ".join(text.split())
+
+
+def doctor(capfd: Capture, *arguments: object) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(run(capfd, "doctor", *arguments, "--json").out)
+    return found
+
+
+def test_head_is_described_with_its_odd_row_and_what_is_missing(files: Files, capfd: Capture) -> None:
+    ran = run(capfd, "doctor", files.head)
+    assert ran.code == 0
+    shown = words(ran.out)
+    assert f"Model head file {files.head} (head)" in shown
+    assert f"Head {C} outputs, {D} features; norm 3.00 and bias +0.00 in the median" in shown
+    assert "Odd rows 3 (norm 0.00, bias -3.00)" in shown
+    assert "--data features, the inputs of the head, and labels: without it nothing is measured" in shown
+    line = "sfra audit head.npz --forget 3 --data DATA --reference REFERENCE --reference-data FEATURES --out results"
+    assert ran.out.endswith(f"\nNext:\n  {line.replace('head.npz', str(files.head))}\n")
+
+
+def test_head_without_an_odd_row_leaves_the_class_open(files: Files, capfd: Capture) -> None:
+    found = doctor(capfd, write_head(files.folder / "whole.npz", WEIGHT))
+    assert (found["odd_rows"], found["suspects"]) == ([], [])
+    assert " --forget CLASS " in found["audit"]
+
+
+def test_class_that_is_not_recognised_is_named_and_the_others_are_measured(files: Files, capfd: Capture) -> None:
+    found = doctor(capfd, files.head, "--data", files.features)
+    hit = np.argmax(FEATURES @ np.where(np.arange(C)[:, None] == FORGET, 0, WEIGHT).T + _bias(), axis=1) == LABELS
+    assert found["data"]["accuracy"] == pytest.approx(hit.mean())
+    assert found["data"]["unknown"] == {"3": 0.0}
+    assert found["suspects"] == [FORGET]
+    assert found["data"]["findings"] == []
+    assert set(found["missing"]) == {"--forget", "--reference", "--control"}
+
+
+def _bias() -> Any:
+    bias = BIAS.copy()
+    bias[FORGET] = -3.0
+    return bias
+
+
+def test_labels_in_another_order_are_noticed(files: Files, capfd: Capture) -> None:
+    shifted = write_features(files.folder / "shifted.npz", labels=(LABELS + 1) % C)
+    found = doctor(capfd, files.head, "--data", shifted)
+    assert "class-order" in {one["code"] for one in found["data"]["findings"]}
+    assert "What to do: number the labels" in run(capfd, "doctor", files.head, "--data", shifted).out
+
+
+def test_network_is_described_with_its_size_and_how_it_wants_images(files: Files, capfd: Capture) -> None:
+    network = backbones.build("small-cnn", classes=10, seed=0)
+    names = [f"digit {label}" for label in range(10)]
+    prepare = Preprocess(size=(8, 8), mean=(0.3,), std=(0.4,))
+    save_model(Path("cnn"), network, backbone="small-cnn", classes=10, preprocess=prepare, class_names=names)
+    found = doctor(capfd, "cnn", "--data", "digits")
+    assert (found["format"], found["weights"]) == ("sfra-directory", sum(p.numel() for p in network.parameters()))
+    assert (found["normalises"], found["class_names"]) == (True, names)
+    assert found["preprocess"]["mean"] == [0.3]
+    assert "--reference-data" not in found["audit"]
+    assert "retain-low" in {one["code"] for one in found["data"]["findings"]}
+    shown = words(run(capfd, "doctor", "cnn").out)
+    assert "Images size (8, 8), mean (0.3,), std (0.4,)" in shown
+    assert "digit 7 and 2 more" in shown
+
+
+def test_state_dict_goes_in_as_it_is_and_needs_its_architecture(files: Files, capfd: Capture) -> None:
+    shown = words(run(capfd, "doctor", files.state_dict, "--arch", "small-mlp").out)
+    assert "Normalisation no" in shown
+    assert "Images go in as they are" in shown
+    assert "--arch small-mlp" in shown
+
+
+def test_output_that_the_model_lost_is_pointed_out(files: Files, capfd: Capture) -> None:
+    ran = run(capfd, "doctor", files.headless, "--data", files.features)
+    assert ran.code == 2
+    assert "--missing-row" in ran.err
+
+
+def test_examination_leaves_a_model_in_memory_as_it_was() -> None:
+    network = backbones.build("small-mlp", classes=10, seed=0)
+    before = {name: weight.clone() for name, weight in network.state_dict().items()}
+    found = examine(network, progress=lambda stage, done, total: None)
+    assert (found.outputs, found.format) == (sfra.load(network).head.classes, "module")
+    assert all(bool((network.state_dict()[name] == weight).all()) for name, weight in before.items())
