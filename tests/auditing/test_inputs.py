@@ -23,7 +23,7 @@ from sfra.auditing.inputs import (
     open_subject,
     own_parts,
     resolve_forget,
-    shared_arch,
+    shared,
 )
 from sfra.auditing.naming import forget_classes
 from sfra.core.errors import InputError
@@ -96,14 +96,16 @@ def test_names_are_those_of_the_release_unless_it_lost_rows_and_names_with_them(
 @pytest.mark.parametrize(
     ("reference", "found"),
     [
-        ("other.pt", "resnet18"),
-        (Path("other.safetensors"), "resnet18"),
-        ("head.npz", None),
-        (knowing().head, None),
+        ("other.pt", True),
+        (Path("other.safetensors"), True),
+        ("other.ckpt", True),
+        ("head.npz", False),
+        (knowing().head, False),
     ],
 )
-def test_the_architecture_is_shared_with_a_reference_that_is_a_state_dict(reference: object, found: str | None) -> None:
-    assert shared_arch("resnet18", reference) == found
+def test_the_architecture_is_shared_with_a_reference_that_is_a_state_dict(reference: object, found: bool) -> None:
+    named = {"arch": "resnet18", "key": "ema"}
+    assert shared(reference, named) == (named if found else {})
 
 
 def test_a_data_set_brings_its_own_validation_split_and_a_file_does_not() -> None:

@@ -90,7 +90,15 @@ REFUSED = {
     "unknown device": (plain("--forget", 3, "--device", "abacus"), "abacus"),
     "missing model": (lambda files: ("nowhere.npz", "--forget", 3), "nowhere.npz"),
     "missing data": (plain("--forget", 3, "--data", "nowhere.npz"), "nowhere.npz"),
-    "state dict without an architecture": (lambda files: (files.state_dict, "--forget", 3), "pass --arch"),
+    "images for a state dict without an architecture": (
+        lambda files: (files.state_dict, "--forget", 3, "--data", "digits"),
+        "with --arch",
+    ),
+    "a key for a head": (plain("--forget", 3, "--key", "ema"), "a key belongs to a state dict"),
+    "a layer that is not there": (
+        lambda files: (files.state_dict, "--forget", 3, "--head-key", "nothing"),
+        "no linear layer 'nothing'",
+    ),
     "features without those of the reference": (
         lambda files: (files.head, "--forget", 3, "--data", files.features, "--reference", files.reference),
         "--reference-data",

@@ -27,6 +27,7 @@ from sfra.auditing.verdict import Sight, conclude, overall_verdict, worst
 from sfra.core.metrics import is_relearned
 from sfra.core.types import Progress
 from sfra.data import Data
+from sfra.release.base import Arch
 
 Diagnose = Callable[..., Any]
 """``sfra.diagnose``, which stands above the audit and is handed to it."""
@@ -48,8 +49,10 @@ def audit(
     control_data: Data | None = None,
     self_controls: int = SELF_CONTROLS,
     validation: Data | None = None,
-    arch: str | None = None,
-    reference_arch: str | None = None,
+    arch: Arch | None = None,
+    reference_arch: Arch | None = None,
+    key: str | None = None,
+    head_key: str | None = None,
     missing_row: bool = False,
     cache: bool = True,
     diagnostics: Diagnose | None = None,
@@ -74,8 +77,10 @@ def audit(
         self_controls: How many retain classes of the model are hidden in the same way, one at a time.
         validation: Data that the validation rule selects on; by default the data set's own validation split, or one
             half of ``data``.
-        arch: Architecture of ``model`` when it is a state dict.
+        arch: Architecture of ``model`` when it is a state dict: a name, or a class or function that builds it.
         reference_arch: Architecture of ``reference``; that of the model when left out.
+        key: Which state dict to take where a file holds several that fit; also of a reference and a control.
+        head_key: Name of the head in a state dict without ``arch``; the last linear layer when left out.
         missing_row: The head has no output for the forget classes: restore it with fresh rows.
         cache: Keep extracted features for the next time.
         diagnostics: Pass ``sfra.diagnose`` to be told as well how the result came about, at the verdict's setting.
@@ -105,6 +110,8 @@ def audit(
         validation=validation,
         arch=arch,
         reference_arch=reference_arch,
+        key=key,
+        head_key=head_key,
         missing_row=missing_row,
         cache=cache,
     )

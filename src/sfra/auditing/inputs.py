@@ -30,11 +30,13 @@ from sfra.auditing.naming import (
 )
 from sfra.auditing.result import AuditReport, AuditResult, read_result
 from sfra.core.errors import InputError
+from sfra.core.text import written_out
 from sfra.core.types import Progress
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
 from sfra.data.noise import noise_images
 from sfra.release import Release, load
-from sfra.release.base import usable_device
+from sfra.release.base import Arch, loader_of, usable_device
+from sfra.release.checkpoint import INDEX_ENDING
 from sfra.release.state_dict import StateDictLoader
 
 Labelled = FeatureSet | ImageSet | None
@@ -215,8 +217,10 @@ def open_inputs(
     control: object | None,
     control_data: Data | None,
     validation: Data | None,
-    arch: str | None,
-    reference_arch: str | None,
+    arch: Arch | None,
+    reference_arch: Arch | None,
+    key: str | None,
+    head_key: str | None,
     missing_row: bool,
     cache: bool,
 ) -> Inputs:
@@ -226,15 +230,17 @@ def open_inputs(
     _check_needs(given | {"control": control, "control_data": control_data, "validation": validation})
     usable_device(config.device)
     test, held_out = load_parts(data, validation)
-    release = load(model, arch=arch, device=config.device)
+    named: dict[str, Any] = {"arch": arch, "key": key, "head_key": head_key}
+    release = load(model, device=config.device, **named)
     # before features are extracted: a wrong path shows at once
-    opened = [_open_reference(one, reference_arch or shared_arch(arch, one), config.device) for one in references]
+    own_arch = {} if reference_arch is None else {"arch": reference_arch, "head_key": None}
+    opened = [_open_reference(one, shared(one, named) | own_arch, config.device) for one in references]
     asked: list[tuple[str, Release | AuditResult, Data | None]] = [
         ("reference" if len(opened) == 1 else f"reference {i + 1}", one, own)
         for i, (one, own) in enumerate(_pair_data(opened, own_data))
     ]
     if control is not None:
-        original = load(control, arch=shared_arch(arch, control), device=config.device)
+        original = load(control, device=config.device, **shared(control, named))
         asked.append(("control", original, control_data))
     others = [
         Beside(
@@ -290,10 +296,11 @@ def _check_needs(given: Mapping[str, object]) -> None:
             raise InputError(f"{name} (--{option}) needs {other}", got=f"no {other}", do=f"pass {other} as well")
 
 
-def _open_reference(reference: object, arch: str | None, device: str) -> Release | AuditResult:
-    if isinstance(reference, str | os.PathLike) and Path(reference).suffix == ".json":
-        return read_result(Path(reference))
-    return reference if isinstance(reference, AuditReport) else load(reference, arch=arch, device=device)
+def _open_reference(reference: object, named: Mapping[str, Any], device: str) -> Release | AuditResult:
+    path = Path(reference) if isinstance(reference, str | os.PathLike) else None
+    if path is not None and path.suffix == ".json" and not path.name.endswith(INDEX_ENDING):
+        return read_result(path)
+    return reference if isinstance(reference, AuditReport) else load(reference, device=device, **named)
 
 
 def _pair_data(
@@ -403,11 +410,13 @@ def check_distinct(release: Release, reference: Release | AuditResult) -> None:
         refuse_same()
 
 
-def shared_arch(arch: str | None, reference: object) -> str | None:
-    """Return the model's architecture for a reference that is a state dict too; nothing else takes one."""
+def shared(reference: object, named: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the model's architecture and keys for a reference that is a state dict too; nothing else takes them."""
     if not isinstance(reference, str | os.PathLike):
-        return None
-    return arch if Path(reference).suffix in StateDictLoader.suffixes else None
+        return {}
+    path = written_out(reference)
+    takes = path.suffix in StateDictLoader.suffixes or (path.is_file() and loader_of(path).takes_arch)
+    return dict(named) if takes else {}
 
 
 def open_subject(
@@ -475,7 +484,7 @@ def _features(release: Release, data: Labelled, cache: bool, progress: Progress)
             f"{release.source} has no encoder, so images cannot be measured",
             expected="features of the model: a .npz or .safetensors with 'features' and 'labels'",
             got=data.source,
-            do="extract the inputs of the last layer, or audit the whole model",
+            do="extract the inputs of the last layer, or audit the whole model (a state dict: with --arch)",
         )
     return extract_features(
         release.encoder,

@@ -19,8 +19,8 @@ FILES = ("audit.json", "relearned_head.safetensors")
 GATE_FAILED = 1
 WHAT = "What is audited"
 MODEL = (
-    "The released model: a model directory, a Hugging Face id, a state dict (.safetensors, .pt, .pth) with --arch, an "
-    ".onnx file, or a head alone (.npz or .safetensors with weight and bias)."
+    "The released model: a model directory, a Hugging Face id, a state dict (.safetensors, .pt, .pth, .bin, .ckpt ...) "
+    "with --arch, an .onnx file, or a head alone (.npz or .safetensors with weight and bias)."
 )
 DATA = (
     "Labelled test data to measure on: a name (sfra list datasets), an image folder, or a .npz or .safetensors with "
@@ -53,9 +53,16 @@ def audit(
         Text, what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data")
     ] = None,
     arch: Annotated[
-        Text, what("NAME", "Architecture of a state dict (sfra list backbones), or package:factory.")
+        Text,
+        what(
+            "NAME", "Architecture of a state dict: sfra list backbones, package:factory, ./net.py:Net(num_classes=10)."
+        ),
     ] = None,
     reference_arch: Annotated[Text, what("NAME", "Architecture of the reference.", default="that of MODEL")] = None,
+    key: Annotated[Text, what("NAME", "State dict to take, where a file holds several, as weights and EMA.")] = None,
+    head_key: Annotated[
+        Text, what("NAME", "Head of a state dict without --arch.", default="its last linear layer")
+    ] = None,
     missing_row: Annotated[
         bool, what(None, "The head has no output for the forgotten classes: give it fresh rows.", "--missing-row")
     ] = False,
@@ -143,6 +150,8 @@ def audit(
             validation=validation,
             arch=arch,
             reference_arch=reference_arch,
+            key=key,
+            head_key=head_key,
             missing_row=missing_row,
             cache=not no_cache,
             diagnostics=sfra.diagnose if diagnostics else None,

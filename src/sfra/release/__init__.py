@@ -9,7 +9,7 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
-from sfra.release.base import LOADERS, Encoder, Loader, Options, Release, loader_of
+from sfra.release.base import LOADERS, Arch, Encoder, Loader, Options, Release, loader_of
 from sfra.release.directory import SfraDirectory
 from sfra.release.head import HeadLoader
 from sfra.release.huggingface import HuggingFaceDirectory, HuggingFaceId
@@ -23,8 +23,8 @@ __all__ = ["LOADERS", "Encoder", "Loader", "Options", "Preprocess", "Release", "
 LOADERS += [
     ModuleLoader(),
     HeadLoader(),
-    StateDictLoader(),
     OnnxLoader(),
+    StateDictLoader(),
     SfraDirectory(),
     HuggingFaceDirectory(),
     HuggingFaceId(),
@@ -34,7 +34,9 @@ LOADERS += [
 def load(
     source: object,
     *,
-    arch: str | None = None,
+    arch: Arch | None = None,
+    key: str | None = None,
+    head_key: str | None = None,
     example: Tensor | None = None,
     device: str | torch.device | None = None,
 ) -> Release:
@@ -42,9 +44,12 @@ def load(
 
     Args:
         source: An ``nn.Module``, a :class:`~sfra.Head`, or a path or name: a model directory, a Hugging Face id, a
-            state dict (``.safetensors``, ``.pt``, ``.pth``), an ``.onnx`` file, a head (``.npz``,
-            ``.safetensors``). ``sfra list loaders`` shows them all.
-        arch: For a state dict: a backbone by name, or ``package:factory?keyword=value``.
+            file of tensors (``.safetensors``, ``.pt``, ``.pth``, ``.bin``, ``.ckpt``, ..., told by its content), an
+            ``.onnx`` file, a head (``.npz``, ``.safetensors``). ``sfra list loaders`` shows them all.
+        arch: For a state dict: a backbone by name, ``"package:factory(num_classes=10)"``, or a class or function that
+            builds the model. Without it the last linear layer alone is taken, a head without encoder.
+        key: For a file with several state dicts that fit, such as weights and their moving average: the one to take.
+        head_key: Without ``arch``: the name of the layer that is the head.
         example: A batch of inputs as the model takes them; only needed for an unusual input shape.
         device: Where the encoder runs; the model's own device when left out. ONNX runs on the CPU.
 
@@ -58,14 +63,17 @@ def load(
     if isinstance(source, str | os.PathLike):
         path = written_out(source)
         given = path if path.exists() else os.fspath(source)
-    if arch is not None and (isinstance(source, Release) or not loader_of(given).takes_arch):
-        name = source if isinstance(source, str | os.PathLike) else type(source).__name__
-        raise InputError(
-            "an architecture belongs to a state dict",
-            expected="a .safetensors, .pt or .pth file",
-            got=f"{name} with the architecture {arch}",
-            do="leave --arch out",
-        )
+    said = {"an architecture": arch, "a key": key, "a head by name": head_key}
+    for what, value in said.items():
+        if value is not None and (isinstance(source, Release) or not loader_of(given).takes_arch):
+            name = source if isinstance(source, str | os.PathLike) else type(source).__name__
+            raise InputError(
+                f"{what} belongs to a state dict",
+                expected="a file of tensors, such as .safetensors, .pt or .ckpt",
+                got=f"{name} with {what}: {value}",
+                do="leave it out",
+            )
     if isinstance(source, Release):
         return source
-    return loader_of(given).load(given, Options(arch=arch, example=example, device=device))
+    options = Options(arch=arch, key=key, head_key=head_key, example=example, device=device)
+    return loader_of(given).load(given, options)

@@ -1,23 +1,21 @@
-"""Architectures by name: backbones that packages register, or ``package:factory?keyword=value``."""
+"""Architectures by name: backbones that packages register, or whatever else builds a model."""
 
 from __future__ import annotations
 
-import ast
-import importlib
+import copy
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from functools import cache, reduce
+from functools import cache
 from importlib.metadata import entry_points
-from typing import Any
-from urllib.parse import parse_qsl
 
 import torch
 from torch import Tensor, nn
 
-from sfra.core.errors import InputError, MissingPackageError, meant
-from sfra.release.base import one_line
+from sfra.core.errors import InputError, meant
+from sfra.release.base import Arch, one_line
+from sfra.release.factory import FORMS, called, constructor
 
 GROUP = "sfra.backbones"
 """Entry-point group: each entry names a module whose import registers backbones. sfra announces its own like this."""
@@ -115,28 +113,50 @@ def seeded(seed: int | None) -> Iterator[None]:
         yield
 
 
-def build_architecture(arch: str, weights: Mapping[str, Tensor]) -> tuple[nn.Module, Shapes]:
-    """Build the named model with room for exactly these weights; also return input shapes to try."""
+@dataclass(frozen=True, kw_only=True)
+class Network:
+    """An architecture that the tensors of a state dict can be put into."""
+
+    name: str
+    """What the user typed."""
+    own: Mapping[str, Tensor]
+    """A state dict of it: its names."""
+    build: Callable[[int], nn.Module]
+    """Number of classes to a model; one whose arguments are given does not look at it."""
     shapes: Shapes = ()
-    if ":" in arch:
-        model = _from_factory(arch)
-    elif arch in names():
-        model, shapes = _with_fitting_classes(find(arch), weights), (find(arch).shape,)
-    else:
-        raise InputError(f"there is no architecture {arch!r}", expected=forms(), got=arch)
-    check_fit(
-        weights,
-        model.state_dict(),
-        f"the state dict does not fit {arch}",
-        kinds=False,
-        do="name the architecture that was trained, with its arguments (as in ?num_classes=10)",
-    )
-    return model, shapes
+    """Input shapes to try."""
+
+    def filled(self, weights: Mapping[str, Tensor]) -> nn.Module:
+        """Build the model with room for exactly these weights, and load them."""
+        model = _with_fitting_classes(self.build, weights)
+        check_fit(
+            weights,
+            model.state_dict(),
+            f"the state dict does not fit {self.name}",
+            kinds=False,
+            do="name the architecture that was trained, with its arguments, as in 'package:Net(num_classes=10)'",
+        )
+        model.load_state_dict(dict(weights), strict=True)
+        return model
+
+
+def open_architecture(arch: Arch) -> Network:
+    """Find an architecture by its name, or call what the user names."""
+    if isinstance(arch, str) and arch in names():
+        known = find(arch)
+        return Network(name=arch, own=known.skeleton(2), build=known.build, shapes=(known.shape,))
+    if not isinstance(arch, str):
+        kind = arch if hasattr(arch, "__qualname__") else type(arch)
+        name = f"{kind.__module__}:{kind.__qualname__}"
+        model = copy.deepcopy(arch) if isinstance(arch, nn.Module) else called(arch, name)
+        return Network(name=name, own=model.state_dict(), build=lambda _: model)
+    build = constructor(arch)
+    return Network(name=arch, own=build(2).state_dict(), build=build)
 
 
 def forms() -> str:
     """Say what an architecture can be."""
-    return f"one of {', '.join(names())}; or package:factory, as in torchvision.models:resnet18?num_classes=10"
+    return f"one of {', '.join(names())}; or {FORMS}"
 
 
 def check_fit(
@@ -178,22 +198,8 @@ def refuse_not_finite(weights: Mapping[str, Tensor], name: str) -> None:
         )
 
 
-def parse_value(text: str) -> bool | int | float | str | None:
-    """Read a keyword's value: a boolean, none, an integer, a number, or else the text itself.
-
-    >>> [parse_value(text) for text in ("10", "0.5", "true", "None", "tiny")]
-    [10, 0.5, True, None, 'tiny']
-    """
-    word = text.capitalize()
-    try:
-        value: bool | int | float | str | None = ast.literal_eval(word if word in ("True", "False", "None") else text)
-    except (ValueError, SyntaxError):
-        return text
-    return value
-
-
-def _with_fitting_classes(known: Backbone, weights: Mapping[str, Tensor]) -> nn.Module:
-    """Build a backbone with as many outputs as the state dict has.
+def _with_fitting_classes(build: Callable[[int], nn.Module], weights: Mapping[str, Tensor]) -> nn.Module:
+    """Build a model with as many outputs as the state dict has.
 
     The first guess is the height of the last matrix, or else of the last 1x1 convolution. Where only some shapes
     then disagree, and the weights have the same height there, that height is the number of classes.
@@ -201,37 +207,9 @@ def _with_fitting_classes(known: Backbone, weights: Mapping[str, Tensor]) -> nn.
     shapes = [tuple(tensor.shape) for tensor in reversed(list(weights.values()))]
     matrices = [shape[0] for shape in shapes if len(shape) == 2]
     pointwise = [shape[0] for shape in shapes if len(shape) == 4 and shape[2:] == (1, 1)]
-    model = known.build(max(1, next(iter(matrices + pointwise), 1)))
+    model = build(max(1, next(iter(matrices + pointwise), 1)))
     own = model.state_dict()
     heights = {weights[key].shape[:1] for key in own if key in weights and own[key].shape != weights[key].shape}
     if own.keys() == weights.keys() and len(heights) == 1:
-        return known.build(max((1, *heights.pop())))
-    return model
-
-
-def _from_factory(arch: str) -> nn.Module:
-    """Call ``package:factory?keyword=value``."""
-    target, _, query = arch.partition("?")
-    package, _, path = target.partition(":")
-    keywords = {key: parse_value(text) for key, text in parse_qsl(query, keep_blank_values=True)}
-    try:
-        factory: Any = reduce(getattr, path.split("."), importlib.import_module(package))
-    except ModuleNotFoundError as problem:
-        raise MissingPackageError(
-            f"the package of --arch {arch} cannot be imported",
-            got=one_line(problem),
-            do=f"pip install {package.partition('.')[0]}, or put your own module on PYTHONPATH",
-        ) from None
-    except (ImportError, AttributeError, ValueError, TypeError) as problem:  # the last for a relative import
-        raise InputError(f"there is no {target}", expected=forms(), got=one_line(problem)) from None
-    try:
-        model = factory(**keywords)
-    except Exception as problem:
-        raise InputError(
-            f"{target} cannot be called with these arguments",
-            expected="keywords that it takes, as in ?num_classes=10",
-            got=one_line(f"{keywords}: {problem}"),
-        ) from problem
-    if not isinstance(model, nn.Module):
-        raise InputError(f"{target} does not build a model", expected="an nn.Module", got=type(model).__name__)
+        return build(max((1, *heights.pop())))
     return model

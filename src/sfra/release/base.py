@@ -6,7 +6,7 @@ import hashlib
 import importlib
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
@@ -16,8 +16,12 @@ from torch import Tensor
 
 from sfra.core.errors import InputError, MissingPackageError, printable
 from sfra.core.head import Head
+from sfra.core.text import parse_json
 from sfra.core.types import Features
 from sfra.release.preprocess import Preprocess
+
+Arch = str | Callable[..., Any]
+"""An architecture: its name, or what builds the model; a model of that architecture will do as well."""
 
 
 @runtime_checkable
@@ -57,8 +61,12 @@ class Release:
 class Options:
     """What the caller says about a model besides where it is."""
 
-    arch: str | None = None
-    """For a state dict: a backbone by name, or ``package:factory?keyword=value``."""
+    arch: Arch | None = None
+    """For a state dict: a backbone by name, ``package:factory``, or in Python what builds the model."""
+    key: str | None = None
+    """For a file with several state dicts: the one to take."""
+    head_key: str | None = None
+    """For a state dict without an architecture: the layer to audit as a head."""
     example: Tensor | None = None
     """A batch of inputs as the model takes them."""
     device: str | torch.device | None = None
@@ -149,6 +157,17 @@ def unreadable(file: Path, problem: object, *, expected: str) -> InputError:
     """Say that a file is not what its name promises."""
     do = "it may be truncated or damaged: save, download or copy it again"
     return InputError(f"{file.name} cannot be read", expected=expected, got=one_line(problem), do=do)
+
+
+def read_json(file: Path) -> dict[str, Any]:
+    """Read a JSON object, or say what is wrong with the file."""
+    try:
+        content = parse_json(file.read_text(encoding="utf-8"), constants=True)
+    except (ValueError, OSError) as problem:
+        raise unreadable(file, problem, expected="a JSON object") from None
+    if not isinstance(content, dict):
+        raise InputError(f"{file.name} cannot be used", expected="a JSON object", got=type(content).__name__)
+    return content
 
 
 def require(package: str, *, extra: str) -> Any:

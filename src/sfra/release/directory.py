@@ -11,9 +11,9 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError, UnsafeFileError
-from sfra.core.text import parse_json
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
-from sfra.release.base import Loader, Options, Release, clean_names, one_line, unreadable
+from sfra.release.base import Loader, Options, Release, clean_names, one_line, read_json, unreadable
+from sfra.release.checkpoint import read_index
 from sfra.release.module import load_module
 from sfra.release.preprocess import Preprocess, preprocess_from
 
@@ -23,8 +23,6 @@ MODEL_TYPE = "sfra"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_CLASSES = 1_000_000
 """Outputs that a configuration may claim: transformers makes a name for each before it looks at the weights."""
-LONGEST = 200
-"""Letters of a file's name; longer ones are no names that file systems take."""
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
 
 
@@ -85,17 +83,6 @@ def read_preprocess(directory: Path, config: Mapping[str, Any]) -> Preprocess | 
     return preprocess_from({"size": config.get("image_size"), **read_json(file)})
 
 
-def read_json(file: Path) -> dict[str, Any]:
-    """Read a JSON object, or say what is wrong with the file."""
-    try:
-        content = parse_json(file.read_text(encoding="utf-8"), constants=True)
-    except (ValueError, OSError) as problem:
-        raise unreadable(file, problem, expected="a JSON object") from None
-    if not isinstance(content, dict):
-        raise InputError(f"{file.name} cannot be used", expected="a JSON object", got=type(content).__name__)
-    return content
-
-
 def check_config(directory: Path) -> dict[str, Any]:
     """Return config.json if transformers can build the model without foreign code or further downloads."""
     file = directory / "config.json"
@@ -139,7 +126,7 @@ def check_weights(directory: Path) -> list[Path]:
     if (directory / WEIGHTS).is_file():
         files, shards = [directory / WEIGHTS], [directory / WEIGHTS]
     elif (directory / INDEX).is_file():
-        shards = _shards(directory)
+        shards = read_index(directory / INDEX, (".safetensors",))
         files = [directory / INDEX, *shards]
     else:
         _refuse_without_weights(directory)
@@ -175,30 +162,6 @@ def _entries(config: Any) -> Iterator[tuple[str, Any]]:
         if isinstance(part, dict):
             yield from part.items()
         waiting.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
-
-
-def _shards(directory: Path) -> list[Path]:
-    mapping = read_json(directory / INDEX).get("weight_map")
-    if not isinstance(mapping, dict) or not mapping or not all(isinstance(n, str) for n in mapping.values()):
-        raise InputError(f"{INDEX} cannot be used", expected="a 'weight_map' from names to files")
-    names = sorted(set(mapping.values()))
-    outside = [name for name in names if Path(name).name != name or not name.endswith(".safetensors")]
-    outside += [name for name in names if len(name) > LONGEST]
-    if outside:
-        raise UnsafeFileError(
-            f"{INDEX} names files that are not weights of this directory: none was opened",
-            expected="names of .safetensors files next to it",
-            got=one_line(outside[0], 120),
-        )
-    missing = [name for name in names if not (directory / name).is_file()]
-    if missing:
-        raise InputError(
-            f"{directory.name} is incomplete",
-            expected=f"all {len(names)} weight files that {INDEX} names",
-            got=f"{len(missing)} missing: {one_line(', '.join(missing[:3]))}",
-            do="download or copy the directory again",
-        )
-    return [directory / name for name in names]
 
 
 def _refuse_without_weights(directory: Path) -> None:

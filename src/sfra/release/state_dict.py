@@ -1,176 +1,162 @@
-"""State dicts: tensors without code, put into an architecture that the user names."""
+"""State dicts: tensors without code, put into an architecture that the user names, or reduced to their last layer."""
 
 from __future__ import annotations
 
-import pickle
-import pickletools
-import re
-import warnings
-import zipfile
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TypeVar
 
-import torch
 from torch import Tensor
 
-from sfra.core.errors import InputError, UnsafeFileError
-from sfra.core.files import EMPTY, read_arrays, refuse_growth
+from sfra.core.errors import InputError
 from sfra.core.head import Head
-from sfra.release.architecture import build_architecture, forms
-from sfra.release.base import Loader, Options, Release, one_line, unreadable
+from sfra.release.architecture import forms, open_architecture
+from sfra.release.base import Loader, Options, Release, one_line
+from sfra.release.checkpoint import Checkpoint, looks_like_tensors, read_checkpoint
 from sfra.release.head import head_release
 from sfra.release.module import load_module
 
-NESTS = ("state_dict", "model", "model_state_dict", "net")
-"""Keys under which training scripts keep the state dict."""
+MOST_PREFIXES = 8
+"""Names are looked for behind this many parts of longer names, such as ``module.model.``."""
 
-DEEPEST = 4
-"""Levels of nesting that are looked through."""
+HEAD_NAMES = {"fc", "classifier", "head", "heads", "linear", "logits", "output"}
+"""How the last layer is usually called: one of these tells it where the file has lost the order of the layers."""
 
-PREFIXES = ("module.", "_orig_mod.")
-"""Left on every key by data parallelism and ``torch.compile``."""
-
-COMPLETE = "a complete file that torch.save wrote"
-CONVERT = "in a place you trust: torch.save(model.state_dict(), 'weights.pt'), or safetensors.torch.save_file"
+Found = TypeVar("Found")
+Weights = Mapping[str, Tensor]
+Layer = tuple[Tensor, Tensor | None]
 
 
 class StateDictLoader(Loader):
-    """A file of tensors: a whole state dict, or the two of a head."""
+    """A file of tensors: a whole state dict, as training scripts save it, or the two tensors of a head."""
 
     name = "state-dict"
-    description = "a state dict (.safetensors, .pt, .pth) with --arch"
-    suffixes = (".safetensors", ".pt", ".pth")
+    description = "a state dict (.safetensors, .pt, .pth, .bin, .ckpt, ...) with --arch"
+    suffixes = (".safetensors", ".pt", ".pth", ".bin", ".ckpt")
     takes_arch = True
 
+    def accepts(self, source: object) -> bool:
+        """Look at the first bytes of a file with another name."""
+        return super().accepts(source) or (isinstance(source, Path) and source.is_file() and looks_like_tensors(source))
+
     def load(self, source: Path, options: Options) -> Release:
-        """Put the tensors into the architecture that the user names, and split the model."""
-        weights, arch = read_state_dict(source), options.arch
-        if arch is None and "weight" in weights and not weights.keys() - {"weight", "bias"}:
-            return head_release(Head(weights["weight"], weights.get("bias")), f"head file {source}")
-        if arch is None:
+        """Put the tensors into the architecture that the user names, and split the model; or take the head alone."""
+        checkpoint = read_checkpoint(source)
+        of_key = "" if options.key is None else f" [{one_line(options.key, 120)}]"
+        if options.arch is None:
+            layer, head = last_layer(checkpoint, key=options.key, head_key=options.head_key)
+            of_layer = f" (layer {one_line(layer, 120)})" if layer else ""
+            return head_release(head, f"head file {source}{of_key}{of_layer}")
+        if options.head_key is not None:
             raise InputError(
-                f"{source.name} is a state dict: it does not say which architecture it belongs to",
-                expected=forms(),
-                got=f"{len(weights)} tensors: {one_line(', '.join(list(weights)[:3]), 120)}, ...",
-                do="pass --arch (in Python: arch=)",
+                "a head by name belongs to a state dict without an architecture",
+                got=f"--head-key {options.head_key} with --arch",
+                do="leave one of them out: with --arch the head is found by running the model",
             )
-        model, shapes = build_architecture(arch, weights)
+        network = open_architecture(options.arch)
+        weights = choose(_candidates(checkpoint, network.own), checkpoint, options.key)
         try:
-            model.load_state_dict(weights, strict=True)
-        except Exception as problem:
-            raise InputError(f"{source.name} cannot be loaded into {arch}", got=one_line(problem)) from problem
-        return load_module(model, options, shapes=shapes, source=f"state dict {source.name} ({arch})")
+            model = network.filled(weights)
+        except RuntimeError as problem:
+            raise InputError(f"{source.name} cannot be loaded into {network.name}", got=one_line(problem)) from problem
+        name = f"state dict {source.name}{of_key} ({network.name})"
+        return load_module(model, options, shapes=network.shapes, source=name)
 
 
-def read_state_dict(file: Path) -> dict[str, Tensor]:
-    """Read the tensors of a ``.safetensors``, ``.pt`` or ``.pth`` file; nothing in it is ever executed."""
-    content = read_arrays(file) if file.suffix == ".safetensors" else _read_torch(file)
-    weights = _unnest(content, file.name)
-    _check_backed(weights, file.name)
-    return strip(weights)
-
-
-def strip(weights: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Remove the prefixes that every key carries.
-
-    >>> list(strip({"module._orig_mod.fc.weight": torch.zeros(1)}))
-    ['fc.weight']
-    """
-    for prefix in PREFIXES:
-        if weights and all(key.startswith(prefix) for key in weights):
-            return strip({key.removeprefix(prefix): value for key, value in weights.items()})
-    return dict(weights)
-
-
-def _unnest(content: object, name: str) -> Mapping[str, Tensor]:
-    """Find the state dict in what a training script saved."""
-    for _ in range(DEEPEST):
-        if not isinstance(content, Mapping) or not content:
-            break
-        if all(isinstance(key, str) and isinstance(value, Tensor) for key, value in content.items()):
-            return content
-        inner = next((content[key] for key in NESTS if isinstance(content.get(key), Mapping)), None)
-        if inner is None:
-            break
-        content = inner
-    found = sorted(map(str, content)) if isinstance(content, Mapping) else type(content).__name__
-    raise InputError(
-        f"{name} holds no state dict",
-        expected=f"names with tensors, at the top or under one of {', '.join(NESTS)}",
-        got=one_line(found, 120),
-    )
-
-
-def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
-    """Refuse tensors that are not dense and real, or whose shape claims more numbers than the file holds for them."""
-    for key, tensor in weights.items():
-        plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_nested or tensor.is_complex())
-        if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
-            what = "nested" if tensor.is_nested else f"{list(tensor.shape)}, {tensor.dtype}, {tensor.layout}"
-            raise InputError(
-                f"{name} holds a tensor that is not plain numbers",
-                expected="dense tensors of real numbers, with every element in the file",
-                got=one_line(f"{key}: {what}", 120),
-                do="save it again from a dense, contiguous copy",
-            )
-
-
-def _read_torch(file: Path) -> object:
-    """Read with the restricted unpickler; name what it refused."""
-    if file.stat().st_size == 0:
-        raise unreadable(file, EMPTY, expected=COMPLETE)
-    _refuse_archive(file)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return torch.load(file, map_location="cpu", weights_only=True)
-    except pickle.UnpicklingError as problem:
-        names = _refused_globals(str(problem), file)
-        if names:
-            raise UnsafeFileError(
-                f"{file.name} holds more than tensors, and opening it could run code: it was not opened",
-                expected="a state dict: names with tensors",
-                got=f"a pickle that calls for {one_line(', '.join(names[:3]), 120)}",
-                do=f"convert it {CONVERT}",
-            ) from None
-        raise unreadable(file, "not a file that torch.save wrote", expected=COMPLETE) from None
-    except Exception as problem:
-        raise unreadable(file, f"{type(problem).__name__}: {problem}", expected=COMPLETE) from None
-
-
-def _refuse_archive(file: Path) -> None:
-    """Refuse an archive with code, and one that would fill the memory."""
-    try:
-        with zipfile.ZipFile(file) as archive:
-            members = {Path(member).name for member in archive.namelist()}
-            size = sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, OSError, ValueError):
-        return
-    refuse_growth(file, size)
-    if "constants.pkl" in members or "data.pkl" not in members:
-        raise UnsafeFileError(
-            f"{file.name} is not a state dict but an archive with code: it was not opened",
-            expected="a state dict: names with tensors",
-            got="a TorchScript archive" if "constants.pkl" in members else one_line(sorted(members)[:4], 120),
-            do=f"save the weights {CONVERT}; or export the model to ONNX",
+def last_layer(checkpoint: Checkpoint, *, key: str | None, head_key: str | None) -> tuple[str, Head]:
+    """Return name and head of the last linear layer of a state dict, or of the layer that the user names."""
+    found = {part: _linear_layers(tensors, head_key) for part, tensors in checkpoint.parts.items()}
+    layers = choose({part: some for part, some in found.items() if some}, checkpoint, key)
+    if not layers:
+        names = [name for tensors in checkpoint.parts.values() for name in tensors]
+        what = "has no linear layer" if head_key is None else f"has no linear layer {head_key!r}"
+        raise InputError(
+            f"{checkpoint.name} is a state dict, and {what}",
+            expected="NAME.weight [classes, features] and NAME.bias [classes], to audit the head alone;"
+            f" or the architecture: {forms()}",
+            got=one_line(f"{len(names)} tensors: {', '.join(names[:3])}, ...", 160),
+            do="pass --arch (in Python: arch=), or --head-key NAME (head_key=)",
         )
+    usual = [name for name in layers if HEAD_NAMES & set(name.split("."))]
+    last = list(layers)[-1] if checkpoint.ordered or len(layers) == 1 else usual[0] if len(usual) == 1 else None
+    alike = [name for name in layers if last is None or layers[name][0].shape == layers[last][0].shape]
+    if last is None or len(alike) > 1:
+        raise InputError(
+            f"{checkpoint.name} does not say which of its layers is the head",
+            expected="--arch, or --head-key with the name of the last linear layer (in Python: arch=, head_key=)",
+            got=one_line(", ".join(f"{name} {list(layers[name][0].shape)}" for name in alike[::-1]), 300),
+            do=f"for the head alone, such as --head-key {one_line(alike[-1], 120)}",
+        )
+    return last, Head(*layers[last])
 
 
-def _refused_globals(message: str, file: Path) -> list[str]:
-    """Name what a pickle would call: from torch's message, or by reading the pickle without running it."""
-    named = re.search(r"GLOBAL ([\w.]+)", message)
-    if named:
-        return [named.group(1)]
-    names: list[str] = []
-    strings: list[str] = []
-    try:
-        for opcode, argument, _ in pickletools.genops(file.read_bytes()):
-            if opcode.name == "STACK_GLOBAL":
-                names.append(".".join(strings[-2:]))
-            elif opcode.name in ("GLOBAL", "INST"):
-                names.append(str(argument).replace(" ", "."))
-            elif isinstance(argument, str):
-                strings.append(argument)
-    except Exception:  # noqa: S110 - a damaged pickle: what was read so far is the answer
-        pass
-    return names
+def _linear_layers(tensors: Weights, head_key: str | None) -> dict[str, Layer]:
+    """Return the layers with a bias for each row; the one that the user names may be a convolution, or have no bias."""
+    wanted = None if head_key is None else head_key.removesuffix(".weight")
+    layers: dict[str, Layer] = {}
+    for key, weight in tensors.items():
+        name, bias = key.removesuffix("weight"), tensors.get(f"{key.removesuffix('weight')}bias")
+        bare = not tensors.keys() - {"weight", "bias"}
+        if name == key or not weight.is_floating_point() or not (bare or wanted in (None, name.removesuffix("."))):
+            continue
+        alone = bare or wanted is not None
+        matrix = weight.flatten(1) if alone and weight.shape[2:] == (1, 1) else weight
+        if matrix.ndim == 2 and (alone if bias is None else bias.shape == matrix.shape[:1]):
+            layers[name.removesuffix(".")] = matrix, bias
+    return layers
+
+
+def _candidates(checkpoint: Checkpoint, own: Weights) -> dict[str, dict[str, Tensor]]:
+    """Find everything in a checkpoint that has exactly the names of an architecture, behind whatever prefix.
+
+    A key such as ``model.conv.weight`` counts for the prefixes ``""``, ``model.`` and ``model.conv.``: a prefix fits if
+    the names behind it are those of the architecture, all of them and no other. Where none fits, the one that comes
+    closest is returned, for the message that says what differs.
+    """
+    fitting: dict[str, dict[str, Tensor]] = {}
+    best: tuple[int, dict[str, Tensor]] = (-1, {})
+    for part, tensors in checkpoint.parts.items():
+        behind, shared = Counter[str](), Counter[str]()
+        for name in tensors:
+            for prefix in _prefixes(name):
+                behind[prefix] += 1
+                shared[prefix] += name[len(prefix) :] in own
+        for prefix, count in shared.items():
+            fits = count == behind[prefix] == len(own)
+            if fits or count > best[0]:
+                weights = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
+                best = max(best, (count, weights), key=lambda one: one[0])
+                fitting |= {f"{part}.{prefix}".strip("."): weights} if fits else {}
+    return fitting or {"": best[1]}
+
+
+def _prefixes(name: str) -> Iterator[str]:
+    """Yield the beginnings of a name that end in a dot, the empty one first.
+
+    >>> list(_prefixes("module.fc.weight"))
+    ['', 'module.', 'module.fc.']
+    """
+    yield ""
+    parts = name.split(".", MOST_PREFIXES)[:-1]
+    for count in range(1, len(parts) + 1):
+        yield ".".join(parts[:count]) + "."
+
+
+def choose(
+    candidates: Mapping[str, Mapping[str, Found]], checkpoint: Checkpoint, key: str | None
+) -> Mapping[str, Found]:
+    """Return the only candidate, or the one under a key; a file with nothing but one state dict needs none."""
+    if len(candidates) <= 1 and (key is None or checkpoint.parts.keys() == {""}):
+        return next(iter(candidates.values()), {})
+    exact = [name for name in candidates if name == key]
+    under = exact or [name for name in candidates if key is None or name.startswith(f"{key}.")]
+    if len(under) == 1:
+        return candidates[under[0]]
+    several = f"{checkpoint.name} holds {len(candidates)} sets of weights that fit"
+    raise InputError(
+        several if under else f"{checkpoint.name} has no weights that fit under the key {key!r}",
+        expected="one, or the name of the one to audit",
+        got=one_line(", ".join(name or "(the top)" for name in candidates) or "none", 300),
+        do=f"pass --key NAME (in Python: key=), such as --key {one_line(next(iter(candidates), 'NAME'), 120)}",
+    )

@@ -23,8 +23,8 @@ from sfra.core.text import written_out
 from sfra.models.backbones.huggingface import differences
 from sfra.models.backbones.images import processor_config
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
-from sfra.release.base import clean_names, one_line, require
-from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_json, read_plain, read_preprocess
+from sfra.release.base import clean_names, one_line, read_json, require
+from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_plain, read_preprocess
 from sfra.release.forward import check_watchable, unwrap
 from sfra.release.huggingface import load_classifier, quiet
 from sfra.release.preprocess import Preprocess

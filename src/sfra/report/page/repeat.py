@@ -42,7 +42,9 @@ HEADS = re.compile(r"head file .*|a head", re.DOTALL)
 FILES = (".npz", ".safetensors")
 """Data that are one file; it may hold features, and has no validation part of its own."""
 
-_STATE_DICT = re.compile(r"state dict .* \(([^()]+)\)")
+_STATE_DICT = re.compile(r"state dict .* \((.+)\)")
+_KEY = re.compile(r"(?:state dict|head file) .* \[(.+)\](?: \(.*\))?")
+_LAYER = re.compile(r"head file .* \(layer (.+)\)")
 _NAMED = re.compile(r"(.+) \(test\)")
 
 
@@ -114,6 +116,9 @@ def _architectures(audit: AuditResult) -> list[Part]:
     """Name the architectures of state dicts; a reference without one of its own takes that of the model."""
     mine, other = map(_STATE_DICT.fullmatch, _sources(audit))
     parts = [["--arch", mine[1]]] if mine else []
+    for option, pattern in (("--key", _KEY), ("--head-key", _LAYER)):
+        named = pattern.fullmatch(audit.model.source)
+        parts += [[option, named[1]]] if named else []
     return parts + ([["--reference-arch", other[1]]] if other and (not mine or mine[1] != other[1]) else [])
 
 

@@ -1,0 +1,220 @@
+"""Checkpoints as people save them: opened by what they hold, wherever the weights are in them."""
+
+from __future__ import annotations
+
+import json
+from argparse import Namespace
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+import sfra
+from sfra.core.errors import InputError, UnsafeFileError
+from sfra.models import backbones
+from sfra.release import load
+
+ARCH, CLASSES = "small-cnn", 7
+Weights = dict[str, Tensor]
+
+
+@pytest.fixture
+def model() -> nn.Module:
+    return backbones.build(ARCH, classes=CLASSES, seed=3).eval()
+
+
+def assert_same_function(file: Path, model: nn.Module) -> None:
+    images = torch.randn(3, *backbones.input_shape(ARCH), generator=torch.Generator().manual_seed(1))
+    release = load(file, arch=ARCH)
+    assert release.encoder is not None
+    with torch.no_grad():
+        expected = model(images)
+    torch.testing.assert_close(release.head(release.encoder(images)), expected, rtol=1e-4, atol=1e-5)
+
+
+def behind(prefix: str, weights: Weights) -> Weights:
+    return {f"{prefix}{name}": tensor for name, tensor in weights.items()}
+
+
+def lightning(weights: Weights) -> dict[str, Any]:
+    """What a trainer writes: prefixed weights, buffers of a metric beside them, and much else."""
+    return {
+        "epoch": 3,
+        "pytorch-lightning_version": "2.5.0",
+        "state_dict": behind("model.", weights) | {"train_acc.tp": torch.zeros(7), "loss.weight": torch.ones(7)},
+        "optimizer_states": [{"state": {0: {"exp_avg": torch.zeros(3)}}, "param_groups": []}],
+        "hyper_parameters": {"lr": 0.1},
+        "callbacks": {"ModelCheckpoint": {"best_model_score": torch.tensor(0.5)}},
+    }
+
+
+SAVED: dict[str, Callable[[Weights], dict[str, Any]]] = {
+    "bare": dict,
+    "lightning": lightning,
+    "the script of an image classifier": lambda w: {
+        "arch": "cnn",
+        "state_dict": behind("module.", w),
+        "best_acc1": 9.0,
+    },
+    "with its command line": lambda w: {"model": w, "args": Namespace(lr=0.1, model="cnn"), "epoch": 9},
+    "compiled": lambda w: behind("_orig_mod.", w),
+    "compiled and in parallel": lambda w: {"model_state_dict": behind("module._orig_mod.", w)},
+    "backbone": lambda w: {"net": behind("backbone.", w)},
+    "averaged": lambda w: behind("module.", w) | {"n_averaged": torch.tensor(5)},
+    "only the average": lambda w: {"ema": {"decay": 0.999, "module": w}, "optimizer": {"state": {}}},
+    "deep": lambda w: {"state": {"trainer": {"model": behind("a.b.", w)}}},
+}
+
+
+@pytest.mark.parametrize("suffix", [".pt", ".pth.tar", ".bin", ".ckpt", ""])
+@pytest.mark.parametrize("saved", SAVED)
+def test_the_weights_are_found_wherever_a_training_script_put_them(
+    model: nn.Module, tmp_path: Path, saved: str, suffix: str
+) -> None:
+    torch.save(SAVED[saved](model.state_dict()), tmp_path / f"best{suffix}")
+    assert_same_function(tmp_path / f"best{suffix}", model)
+
+
+@pytest.mark.parametrize("name", ["weights.safetensors", "pytorch_model.bin", "weights.pt", "weights"])
+def test_safetensors_are_known_by_their_content(model: nn.Module, tmp_path: Path, name: str) -> None:
+    save_file(behind("model.", model.state_dict()), tmp_path / name)
+    assert_same_function(tmp_path / name, model)
+
+
+@pytest.mark.parametrize("ending", ["safetensors", "bin"])
+def test_the_files_that_an_index_names_are_one_checkpoint(model: nn.Module, tmp_path: Path, ending: str) -> None:
+    weights = list(behind("model.", model.state_dict()).items())
+    shards = {f"model-0000{i}-of-00002.{ending}": dict(weights[i - 1 :: 2]) for i in (1, 2)}
+    for name, part in shards.items():
+        save_file(part, tmp_path / name) if ending == "safetensors" else torch.save(part, tmp_path / name)
+    index = tmp_path / f"model.{ending}.index.json"
+    index.write_text(json.dumps({"weight_map": {key: name for name, part in shards.items() for key in part}}))
+    assert_same_function(index, model)
+    (tmp_path / f"model-00002-of-00002.{ending}").unlink()
+    with pytest.raises(InputError, match=r"(?s)is incomplete.*1 missing: model-00002"):
+        load(index, arch=ARCH)
+    index.write_text(json.dumps({"weight_map": {"a": f"../secret.{ending}"}}))
+    with pytest.raises(UnsafeFileError, match="none was opened"):
+        load(index, arch=ARCH)
+
+
+def with_average(model: nn.Module) -> tuple[Weights, Weights]:
+    """The weights, and an average in which the last class is switched off."""
+    weights = model.state_dict()
+    average = {name: tensor.clone() for name, tensor in weights.items()}
+    average["classifier.bias"][-1] = -100.0
+    return weights, average
+
+
+@pytest.mark.parametrize("arch", [ARCH, None])
+def test_weights_beside_their_average_are_refused_until_one_is_chosen(
+    model: nn.Module, tmp_path: Path, arch: str | None
+) -> None:
+    weights, average = with_average(model)
+    file = tmp_path / "both.pth"
+    torch.save({"model": behind("module.", weights), "model_ema": behind("module.", average), "epoch": 3}, file)
+    with pytest.raises(InputError, match=r"(?s)holds 2 sets of weights that fit.*model.*, model_ema.*--key"):
+        load(file, arch=arch)
+    biases = {key: load(file, arch=arch, key=key).head.bias[-1].item() for key in ("model", "model_ema")}
+    assert biases["model"] == weights["classifier.bias"][-1]
+    assert biases["model_ema"] == -100.0
+    for wrong in ("ema", "mod", "epoch"):
+        with pytest.raises(InputError, match=rf"(?s)no weights that fit under the key '{wrong}'.*model.*model_ema"):
+            load(file, arch=arch, key=wrong)
+
+
+def test_two_networks_in_one_state_dict_are_refused_until_one_is_chosen(model: nn.Module, tmp_path: Path) -> None:
+    weights, average = with_average(model)
+    file = tmp_path / "both.ckpt"
+    torch.save({"state_dict": behind("student.", weights) | behind("teacher.", average)}, file)
+    with pytest.raises(InputError, match=r"(?s)2 sets.*state_dict\.student, state_dict\.teacher"):
+        load(file, arch=ARCH)
+    found = load(file, arch=ARCH, key="state_dict.teacher")
+    assert found.head.bias[-1] == -100.0
+    assert found.source == f"state dict both.ckpt [state_dict.teacher] ({ARCH})"
+    with pytest.raises(InputError, match=r"(?s)does not say which.*teacher\.classifier \[7, 64\], student\.classifier"):
+        load(file)
+
+
+def test_a_key_does_not_disturb_a_file_with_nothing_to_choose(model: nn.Module, tmp_path: Path) -> None:
+    torch.save(model.state_dict(), tmp_path / "bare.pt")
+    torch.save({"model": model.state_dict()}, tmp_path / "one.pt")
+    assert load(tmp_path / "bare.pt", arch=ARCH, key="ema").head.classes == 7
+    with pytest.raises(InputError, match=r"(?s)no weights that fit under the key 'ema'.*got: +model"):
+        load(tmp_path / "one.pt", arch=ARCH, key="ema")
+
+
+def test_of_what_does_not_fit_the_closest_is_described(model: nn.Module, tmp_path: Path) -> None:
+    weights = behind("model.", model.state_dict())
+    weights["model.other"] = weights.pop("model.classifier.bias")
+    torch.save({"optimizer": {"lr": torch.zeros(1)}, "state_dict": weights}, tmp_path / "near.ckpt")
+    with pytest.raises(InputError, match=r"1 missing \(classifier\.bias\); 1 unexpected \(other\)"):
+        load(tmp_path / "near.ckpt", arch=ARCH)
+
+
+def test_a_whole_module_is_refused_with_the_way_out(model: nn.Module, tmp_path: Path) -> None:
+    torch.save({"model": model}, tmp_path / "module.ckpt")
+    with pytest.raises(
+        UnsafeFileError, match=r"(?s)was not opened.*SmallClassifier.*torch\.save\(model\.state_dict\(\)"
+    ):
+        load(tmp_path / "module.ckpt", arch=ARCH)
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 5))
+
+
+def test_the_last_linear_layer_of_a_state_dict_is_a_head(tmp_path: Path) -> None:
+    net = network()
+    torch.save({"state_dict": behind("net.", net.state_dict())}, tmp_path / "net.ckpt")
+    release = load(tmp_path / "net.ckpt")
+    assert torch.equal(release.head.weight, net.state_dict()["3.weight"])
+    assert torch.equal(release.head.bias, net.state_dict()["3.bias"])
+    assert release.encoder is None
+    assert release.source == f"head file {tmp_path / 'net.ckpt'} (layer net.3)"
+
+
+@pytest.mark.parametrize("name", ["net.1", "net.1.weight"])
+def test_another_layer_is_the_head_if_the_user_says_so(tmp_path: Path, name: str) -> None:
+    net = network()
+    torch.save(behind("net.", net.state_dict()), tmp_path / "net.pt")
+    assert torch.equal(load(tmp_path / "net.pt", head_key=name).head.weight, net.state_dict()["1.weight"])
+    with pytest.raises(InputError, match=r"(?s)has no linear layer 'net\.2'"):
+        load(tmp_path / "net.pt", head_key="net.2")
+    with pytest.raises(InputError, match=r"a head by name belongs to a state dict without an architecture"):
+        load(tmp_path / "net.pt", head_key=name, arch=ARCH)
+
+
+def test_a_named_layer_may_be_a_convolution_without_bias(tmp_path: Path) -> None:
+    layer = nn.Conv2d(8, 5, 1, bias=False)
+    torch.save({"features.weight": torch.zeros(9, 8), "last.weight": layer.weight.detach()}, tmp_path / "conv.pt")
+    head = load(tmp_path / "conv.pt", head_key="last").head
+    assert torch.equal(head.weight, layer.weight.detach().flatten(1))
+    assert not head.bias.any()
+
+
+def test_where_the_order_is_lost_a_usual_name_tells_the_head(tmp_path: Path) -> None:
+    weights = {"fc.weight": torch.ones(5, 8), "fc.bias": torch.ones(5), "zz.weight": torch.zeros(8, 9)}
+    save_file(weights | {"zz.bias": torch.zeros(8)}, tmp_path / "sorted.safetensors")
+    assert load(tmp_path / "sorted.safetensors").head.classes == 5
+    save_file(
+        {f"layers.{name}": tensor for name, tensor in network().state_dict().items()}, tmp_path / "odd.safetensors"
+    )
+    with pytest.raises(InputError, match=r"(?s)which of its layers is the head.*layers\.1 \[16, 64\].*--head-key"):
+        load(tmp_path / "odd.safetensors")
+
+
+def test_a_state_dict_and_its_features_are_audited(tmp_path: Path) -> None:
+    net = network()
+    torch.save(net.state_dict(), tmp_path / "net.pth")
+    features = np.random.default_rng(0).normal(size=(100, 16)).astype("float32")
+    labels = np.arange(100) % 5
+    report = sfra.audit(tmp_path / "net.pth", 3, data=(features, labels), n=100, m=10, epochs=1, self_controls=0)
+    assert report.model.source == f"head file {tmp_path / 'net.pth'} (layer 3)"
+    with pytest.raises(InputError, match=r"(?s)has no encoder, so images cannot be measured.*--arch"):
+        sfra.audit(tmp_path / "net.pth", 3, data=(np.zeros((10, 1, 8, 8), "float32"), labels[:10]), n=100, m=10)
