@@ -202,7 +202,9 @@ def table(rows: pl.DataFrame) -> Table:
             Column(names=(f"{reading}_lost",), heading="cleared, unclear"),
         ]
         for line, name in zip(lines, told, strict=True):
-            one = found[name, reading]
+            one = found.get((name, reading))
+            if one is None:  # no model with an encoder
+                continue
             line[f"{reading}_move"] = f"{one['mean']:.2f} ({one['most']:.2f})"
             line[f"{reading}_lost"] = f"{one['cleared']}, {one['unclear']} of {one['found']}"
     return make_table("disguises", "How far RS moves, and which classes are no longer found", tuple(columns), lines)

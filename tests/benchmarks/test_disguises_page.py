@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import partial
+from statistics import fmean
 from typing import Any
 
 import polars as pl
@@ -44,8 +45,8 @@ def quotes(rows: pl.DataFrame) -> list[str]:
     alarms = {name: int(some["alarm"].sum()) for (name,), some in honest.group_by("reading")}
     tried = {name: len(some) for (name,), some in honest.group_by("reading")}
     affine = [name for name in DISGUISES if name not in HIDING]
-    masked, retrained = (", ".join(plain(rows, "anchored", one)) for one in ("masked", "retrained"))
-    canonical = [", ".join(plain(rows, "ours", one)) for one in ("masked", "retrained")]
+    apart = {one: [plain(rows, one, model) for model in ("masked", "retrained")] for one in ("anchored", "ours")}
+    gaps = {one: fmean(map(float, hidden)) - fmean(map(float, unseen)) for one, (hidden, unseen) in apart.items()}
     return [
         say("has {} disguises", len(DISGUISES)),
         say("{} CIFAR-10 heads (", len(heads)),
@@ -64,7 +65,7 @@ def quotes(rows: pl.DataFrame) -> list[str]:
         say("moves it by more than {:.3f}; other random draws move it by up to {:.2f}",
             anchored(*affine)["most"], anchored(disguises.SEED)["most"]),
         say("masked networks give {} and retrained ones {}; at canonical scale {} and {}",
-            masked, retrained, *canonical),
+            *(", ".join(values) for pair in apart.values() for values in pair), holds=gaps["anchored"] < gaps["ours"]),
         say("{} of {} in the paper's reading, {} of {} in ours and {} of {} in the anchored one",
             *(value for one in disguises.READINGS for value in (alarms[one], tried[one]))),
     ]  # fmt: skip
