@@ -100,6 +100,7 @@ def test_names_are_those_of_the_release_unless_it_lost_rows_and_names_with_them(
         (Path("other.safetensors"), True),
         ("other.ckpt", True),
         ("head.npz", False),
+        ("audit.json", False),
         (knowing().head, False),
     ],
 )
@@ -251,3 +252,11 @@ def test_the_classes_of_a_reference_are_held_against_model_and_data() -> None:
             title = "data" if model is None else "model"
             assert str(caught.value).startswith(f"{title} and reference number their classes differently\n")
             assert f"'e' to be class 4, as in the {title}\n  got:      class 5" in str(caught.value)
+
+
+def test_files_that_are_there_are_told_by_their_content(tmp_path: Path) -> None:
+    (tmp_path / "audit.json").write_text("{}")
+    knowing().head.save(tmp_path / "head.npz")
+    torch.save(torch.nn.Linear(3, 4).state_dict(), tmp_path / "best.pth.tar")
+    found = {path.name: bool(shared(path, {"arch": "small-cnn"})) for path in tmp_path.iterdir()}
+    assert found == {"audit.json": False, "head.npz": False, "best.pth.tar": True}

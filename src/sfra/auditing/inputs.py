@@ -35,7 +35,7 @@ from sfra.core.types import Progress
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
 from sfra.data.noise import noise_images
 from sfra.release import Release, load
-from sfra.release.base import Arch, loader_of, usable_device
+from sfra.release.base import LOADERS, Arch, usable_device
 from sfra.release.checkpoint import INDEX_ENDING
 from sfra.release.state_dict import StateDictLoader
 
@@ -415,7 +415,8 @@ def shared(reference: object, named: Mapping[str, Any]) -> dict[str, Any]:
     if not isinstance(reference, str | os.PathLike):
         return {}
     path = written_out(reference)
-    takes = path.suffix in StateDictLoader.suffixes or (path.is_file() and loader_of(path).takes_arch)
+    loader = next((one for one in LOADERS if one.accepts(path)), None)
+    takes = path.suffix in StateDictLoader.suffixes or (loader is not None and loader.takes_arch)
     return dict(named) if takes else {}
 
 
