@@ -24,9 +24,12 @@ from sfra.auditing import findings
 from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import VERDICTS
 from sfra.cli.app import app
+from sfra.cli.command import ENDINGS, check_there
 from sfra.cli.list import LISTS, names
 from sfra.cli.options import completion
+from sfra.core.errors import InputError
 from sfra.models import backbones, recipes
+from sfra.release import LOADERS
 
 Capture = pytest.CaptureFixture[str]
 
@@ -43,13 +46,44 @@ def python(*arguments: object, **environment: str) -> subprocess.CompletedProces
     )
 
 
-@pytest.mark.parametrize("arguments", ["--help", "audit --help", "list", "audit head.npz --forget 1,,2"])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        *("--help", "audit --help", "list", "audit head.npz --forget 1,,2", "audit nothing --forget 1"),
+        *("audit nothing.pt --forget 1", "audit no/body --forget 1 --data ./nothing", "doctor nothing.onnx"),
+        "unlearn nothing --data digits --forget 1 --method delete --out x",
+    ],
+)
 def test_nothing_heavy_is_imported_before_a_command_needs_it(arguments: str) -> None:
     probe = (
         "import sys; from sfra.cli import main; main(sys.argv[1:]); "
         "print('heavy:', *({'torch', 'numpy', 'numba', 'scipy', 'transformers', 'rich'} & {*sys.modules}))"
     )
     assert python("-c", probe, *arguments.split()).stdout.endswith("heavy:\n")
+
+
+def test_compiler_is_imported_only_where_something_is_computed(files: Files) -> None:
+    probe = "import sys; from sfra.cli import main; code = main(sys.argv[1:]); print(code, 'numba' in sys.modules)"
+    assert python("-c", probe, "audit", files.head, "--forget", 99).stdout == "2 False\n"
+
+
+def test_path_that_leads_nowhere_is_refused_with_the_one_that_is_close(files: Files, capfd: Capture) -> None:
+    head, features = files.head.name, files.features.name
+    assert f"do:       write {head}, if" in run(capfd, "audit", "haed.npz", "--forget", 3).err
+    ran = run(capfd, "audit", head, "--forget", 3, "--data", f"./{features}s")
+    assert (ran.code, ran.out) == (2, "")
+    assert f"do:       write {features}, if" in ran.err
+
+
+def test_names_on_the_hub_and_of_data_sets_are_not_taken_for_paths() -> None:
+    check_there("owner/name.v2", None)
+    check_there("digits", "owner/name", names=True)
+    with pytest.raises(InputError, match="does not exist"):
+        check_there("digits")
+
+
+def test_every_ending_of_a_model_file_marks_a_path() -> None:
+    assert {suffix for loader in LOADERS for suffix in loader.suffixes} <= {*ENDINGS}
 
 
 def test_module_runs_like_the_command(capfd: Capture) -> None:

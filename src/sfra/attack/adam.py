@@ -22,10 +22,11 @@ from jaxtyping import Float, Int
 from torch import Tensor
 from torch.optim.adam import adam
 
-from sfra.attack.adam_kernels import BETA_1, BETA_2, EPSILON, sum_losses, train_epoch
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels
+
+BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 COMPILED_LIMIT = 2**20
 """Largest ``C·d`` of the compiled engine: a larger head leaves the caches, and torch's blocked products win."""
@@ -79,12 +80,16 @@ class CompiledEngine:
 
     def loss(self) -> Float[Tensor, " 1"]:
         """Return the mean loss of the head as it is."""
+        from sfra.attack.adam_kernels import sum_losses  # numba is slow to import, and of use here only
+
         state = (self._weight[0].numpy(), self._bias[0].numpy())
         total = sum_losses(*state, self._samples, self._labels, self._factors, self.weight.shape[1])
         return torch.tensor([total / len(self._labels)], dtype=torch.float32)
 
     def epoch(self, orders: Int[Tensor, "1 P"]) -> Float[Tensor, " 1"]:
         """Visit the samples in the given order; return the mean loss."""
+        from sfra.attack.adam_kernels import train_epoch
+
         recipe, classes = self._recipe, self.weight.shape[1]
         state = (self._weight.numpy(), self._bias.numpy())
         probes = (self._samples, self._labels, self._factors)

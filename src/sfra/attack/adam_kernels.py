@@ -11,9 +11,8 @@ from typing import no_type_check
 
 import numpy as np
 
+from sfra.attack.adam import BETA_1, BETA_2, EPSILON
 from sfra.core.cpu import compiled
-
-BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
 _NEW_1, _NEW_2, _OLD_2 = np.float32(1 - BETA_1), np.float32(1 - BETA_2), np.float32(BETA_2)
 _EPSILON, _ZERO, _ONE = np.float32(EPSILON), np.float32(0), np.float32(1)

@@ -8,7 +8,7 @@ import typer
 
 import sfra
 from sfra.cli import options as opt
-from sfra.cli.command import check_folder, print_json, say, show
+from sfra.cli.command import check_folder, check_there, print_json, say, show
 from sfra.cli.options import Count, Text, argument, ending, group, running
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
@@ -113,6 +113,8 @@ def audit(
     """
     classes = split_classes(forget)
     check_folder(out, *FILES)
+    check_there(model, *(reference or ()), control)
+    check_there(data, *(reference_data or ()), control_data, validation, names=True)
     with showing(quiet=quiet) as progress:
         from sfra.attack.probes import MAX_DRAWS
         from sfra.auditing.audit import audit as run

@@ -17,6 +17,7 @@ import typer
 from typer.core import TyperCommand
 
 from sfra.core.errors import InputError, SfraError, meant, printable
+from sfra.core.text import written_out
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -29,6 +30,9 @@ OF_THE_DISK = (
     *(errno.EISDIR, errno.ENOTDIR, errno.EEXIST, errno.ELOOP, errno.ENOTEMPTY),
 )
 """File errors that the user can fix: no space, no permission, a name in the way."""
+
+ENDINGS = (".bin", ".ckpt", ".json", ".npz", ".onnx", ".pt", ".pth", ".safetensors", ".tar")
+"""What files with models and data end in; no id on the hub does."""
 
 WIDEST = 104
 """Columns beyond which lines of text become hard to follow."""
@@ -123,6 +127,20 @@ def when_stopped(advice: Callable[[], str]) -> Iterator[None]:
     except KeyboardInterrupt:
         say(f"stopped: {advice()}")
         raise
+
+
+def check_there(*given: str | Path | None, names: bool = False) -> None:
+    """Refuse a path at which there is nothing, before anything slow is imported.
+
+    What has the form ``owner/name`` may be an id on the hub, and, where ``names`` are taken, a word that of a data set.
+    """
+    for text in map(str, filter(None, given)):
+        path = written_out(text)
+        marked = path.suffix in ENDINGS or text.startswith(("/", "./", "../", "~")) or text.endswith("/")
+        if (marked or text.count("/") > 1 or ("/" not in text and not names)) and not os.path.exists(path):
+            beside = os.listdir(path.parent) if path.parent.is_dir() else ()
+            do = meant(path.name, beside) or "check the path"
+            raise InputError("the file or directory does not exist", got=text, do=do)
 
 
 def check_folder(out: Path | None, *names: str, option: str = "--out") -> None:

@@ -10,7 +10,7 @@ import typer
 
 from sfra.cli import options as opt
 from sfra.cli.audit import DATA, MODEL, WHAT, what
-from sfra.cli.command import print_json
+from sfra.cli.command import check_there, print_json
 from sfra.cli.made import command, print_next
 from sfra.cli.options import Text, argument
 from sfra.cli.progress import showing
@@ -40,6 +40,8 @@ def doctor(
 
     Example: sfra doctor model/ --data digits
     """
+    check_there(model)
+    check_there(data, names=True)
     with showing(quiet=quiet) as progress:
         from msgspec import to_builtins
 

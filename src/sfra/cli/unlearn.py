@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from sfra.cli import options as opt
-from sfra.cli.command import when_stopped
+from sfra.cli.command import check_there, when_stopped
 from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, reference_beside
 from sfra.cli.options import argument, making, way
 from sfra.cli.progress import showing
@@ -48,6 +48,7 @@ def unlearn(
     Example: sfra unlearn original/ --data digits --forget 7 --method delete --out unlearned/
     """
     settings = parse_settings(set_ or ())
+    check_there(model)
     untouched = when_stopped(lambda: f"nothing was written to {out}; give the same command again")
     with untouched, showing(quiet=quiet) as progress:
         from sfra.models.backbones.checkpoint import load_model
