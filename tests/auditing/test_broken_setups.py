@@ -195,7 +195,7 @@ def noisy(share: float) -> nn.Module:
     others = torch.tensor([k for k in range(10) if k != FORGET])
     wrong = torch.rand(len(data.labels), generator=generator) < share
     random = others[torch.randint(0, 9, (len(data.labels),), generator=generator)]
-    return learn(network(), normalise(data.images), torch.where(wrong, random, data.labels), epochs=25)
+    return learn(network(), normalise(data.images), torch.where(wrong, random, data.labels), epochs=12)
 
 
 SOUND: dict[str, Callable[[], Setup]] = {
@@ -203,8 +203,8 @@ SOUND: dict[str, Callable[[], Setup]] = {
     "retrained": lambda: setup(model=trained((FORGET,), seed=3)),
     "no batch norm": lambda: setup(
         unchanged,
-        model=masked(norm=False, prepare=unchanged, epochs=25),
-        reference=trained((FORGET,), norm=False, prepare=unchanged, epochs=25),
+        model=masked(norm=False, prepare=unchanged, epochs=15),
+        reference=trained((FORGET,), norm=False, prepare=unchanged, epochs=15),
     ),
     "images in 0 to 1": lambda: setup(
         unchanged, model=masked(prepare=unchanged), reference=trained((FORGET,), prepare=unchanged)
