@@ -85,11 +85,14 @@ def test_network_is_described_with_its_size_and_how_it_wants_images(files: Files
     assert "digit 7 and 2 more" in shown
 
 
-def test_state_dict_goes_in_as_it_is_and_needs_its_architecture(files: Files, capfd: Capture) -> None:
+def test_state_dict_goes_in_as_it_is_and_is_a_head_without_its_architecture(files: Files, capfd: Capture) -> None:
     shown = words(run(capfd, "doctor", files.state_dict, "--arch", "small-mlp").out)
     assert "Normalisation no" in shown
     assert "Images go in as they are" in shown
     assert "--arch small-mlp" in shown
+    alone = doctor(capfd, files.state_dict)
+    assert (alone["encoder"], alone["outputs"]) == (False, 10)
+    assert "--arch" in alone["missing"]
 
 
 def test_output_that_the_model_lost_is_pointed_out(files: Files, capfd: Capture) -> None:

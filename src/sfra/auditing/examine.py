@@ -25,7 +25,7 @@ from sfra.core.text import written_out
 from sfra.core.types import Progress
 from sfra.data import Data
 from sfra.release import Release, load
-from sfra.release.base import loader_of
+from sfra.release.base import Arch, loader_of
 
 
 class Row(Struct, frozen=True, kw_only=True):
@@ -81,13 +81,20 @@ class Measured(Struct, frozen=True, kw_only=True):
 
 
 def examine(
-    model: object, *, data: Data | None = None, arch: str | None = None, cache: bool = True, progress: Progress
+    model: object,
+    *,
+    data: Data | None = None,
+    arch: Arch | None = None,
+    key: str | None = None,
+    head_key: str | None = None,
+    cache: bool = True,
+    progress: Progress,
 ) -> Examined:
     """Open a model, and measure it on data, without relearning anything."""
     path = written_out(model) if isinstance(model, str | os.PathLike) else None
     found = loader_of(path if path is not None and path.exists() else model)
     test, _ = load_parts(data, None)
-    release = load(model, arch=arch)
+    release = load(model, arch=arch, key=key, head_key=head_key)
     head, network = release.head, getattr(release.encoder, "model", None)
     subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
     return Examined(

@@ -36,6 +36,13 @@ CONTROL = (
 )
 what, how = group(WHAT), group("How it is audited")
 
+Arch = Annotated[
+    Text,
+    what("NAME", "Architecture of a state dict: sfra list backbones, package:factory, ./net.py:Net(num_classes=10)."),
+]
+Key = Annotated[Text, what("NAME", "State dict to take, where a file holds several, as weights and EMA.")]
+HeadKey = Annotated[Text, what("NAME", "Head of a state dict without --arch.", default="its last linear layer")]
+
 
 def audit(
     model: Annotated[str, argument(WHAT, "MODEL", MODEL)],
@@ -52,17 +59,10 @@ def audit(
     validation: Annotated[
         Text, what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data")
     ] = None,
-    arch: Annotated[
-        Text,
-        what(
-            "NAME", "Architecture of a state dict: sfra list backbones, package:factory, ./net.py:Net(num_classes=10)."
-        ),
-    ] = None,
+    arch: Arch = None,
     reference_arch: Annotated[Text, what("NAME", "Architecture of the reference.", default="that of MODEL")] = None,
-    key: Annotated[Text, what("NAME", "State dict to take, where a file holds several, as weights and EMA.")] = None,
-    head_key: Annotated[
-        Text, what("NAME", "Head of a state dict without --arch.", default="its last linear layer")
-    ] = None,
+    key: Key = None,
+    head_key: HeadKey = None,
     missing_row: Annotated[
         bool, what(None, "The head has no output for the forgotten classes: give it fresh rows.", "--missing-row")
     ] = False,

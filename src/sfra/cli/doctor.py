@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sfra.cli import options as opt
-from sfra.cli.audit import DATA, MODEL, WHAT, what
+from sfra.cli.audit import DATA, MODEL, WHAT, Arch, HeadKey, Key, what
 from sfra.cli.command import check_there, print_json
 from sfra.cli.made import command, print_next
 from sfra.cli.options import Text, argument
@@ -26,9 +26,9 @@ SHOWN = 8
 def doctor(
     model: Annotated[str, argument(WHAT, "MODEL", MODEL)],
     data: Annotated[Text, what("DATA", DATA)] = None,
-    arch: Annotated[
-        Text, what("NAME", "Architecture of a state dict (sfra list backbones), or package:factory.")
-    ] = None,
+    arch: Arch = None,
+    key: Key = None,
+    head_key: HeadKey = None,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
     json: opt.Json = False,
@@ -47,8 +47,9 @@ def doctor(
 
         from sfra.auditing.examine import examine
 
-        found = examine(model, data=data, arch=arch, progress=progress)
-    missing, line = _missing(found), _audit(found, model, data, arch)
+        found = examine(model, data=data, arch=arch, key=key, head_key=head_key, progress=progress)
+    how = {"arch": arch, "key": key, "head_key": head_key}
+    missing, line = _missing(found), _audit(found, model, data, how)
     if json:
         facts = {"schema": "sfra.doctor/1", **to_builtins(found, str_keys=True), "suspects": found.suspects}
         print_json({**facts, "missing": missing, "audit": line})
@@ -97,6 +98,8 @@ def _preparation(found: Examined) -> str:
 def _missing(found: Examined) -> dict[str, str]:
     """Name what an audit needs besides, the most needed first."""
     needs = {"--forget": "the class that was forgotten"}
+    if found.format == "state-dict" and not found.encoder:
+        needs["--arch"] = "the architecture, if images are to be measured: without it this is a head alone"
     if found.data is None:
         kind = "labelled test data" if found.encoder else "features, the inputs of the head, and labels"
         needs["--data"] = f"{kind}: without it nothing is measured"
@@ -104,13 +107,13 @@ def _missing(found: Examined) -> dict[str, str]:
     return needs | {"--control": "the original, if there is one: it shows whether the audit would have seen the class"}
 
 
-def _audit(found: Examined, model: str, data: str | None, arch: str | None) -> str:
+def _audit(found: Examined, model: str, data: str | None, how: Mapping[str, Text]) -> str:
     """Write the command line of the audit."""
     forget = ",".join(map(str, found.suspects)) or "CLASS"
     own = (
         {} if found.encoder and (found.data is None or found.data.kind == "images") else {"reference_data": "FEATURES"}
     )
-    given = {"forget": forget, "data": data or "DATA", "arch": arch, "reference": "REFERENCE", **own}
+    given = {"forget": forget, "data": data or "DATA", **how, "reference": "REFERENCE", **own}
     return command("audit", model, **given, out=Path("results"))
 
 
