@@ -107,6 +107,10 @@ def _audit_hidden(
         score = next(one for one in scores(mine) if one.rule == VERDICT_RULE)
         [score] = compare([score], references)
         accuracy = subject.accuracy(subject.forget)
-        seen = score.verdict in ("recovered", "no-reference") and score.rs >= SEEN
-        found.append(Hidden(classes=classes, accuracy=accuracy, seen=seen, score=score))
+        found.append(Hidden(classes=classes, accuracy=accuracy, seen=is_seen(score), score=score))
     return found
+
+
+def is_seen(score: Score) -> bool:
+    """Say whether an audit with this score of a hidden class would have spoken up."""
+    return score.verdict in ("recovered", "no-reference") and score.rs >= SEEN

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from statistics import fmean
 
 import msgspec
 
@@ -96,7 +97,7 @@ def against(score: Score, references: Sequence[Score]) -> Score:
     """Return a score with ΔRS to the mean of the references, its interval, and the verdict that they allow."""
 
     def mean(name: str) -> float:
-        return mean_and_std([getattr(one, name) for one in references])[0]
+        return fmean(getattr(one, name) for one in references)
 
     each = tuple(one.rs for one in references)
     beside = msgspec.structs.replace(
