@@ -79,6 +79,7 @@ def encoded(release: Release, x: NDArray[Any]) -> NDArray[Any]:
 
 
 w, wt, b = tensor("w", W), tensor("wt", W.T.copy()), tensor("b", B)
+t = tensor("t", np.float32(2.5))
 IMAGE = ("n", D, 2, 2)
 GRAPHS: dict[str, Any] = {
     "gemm transB": graph([node("Gemm", ["z", "w", "b"], ["y"], transB=1)], [w, b]),
@@ -156,6 +157,55 @@ GRAPHS: dict[str, Any] = {
     "batch of one": graph([node("Gemm", ["z", "wt", "b"], ["y"])], [wt, b], shape=(1, D)),
     "softmax": graph([node("Gemm", ["z", "wt", "b"], ["g"]), node("Softmax", ["g"], ["y"], axis=1)], [wt, b]),
     "log softmax": graph([node("Gemm", ["z", "wt", "b"], ["g"]), node("LogSoftmax", ["g"], ["y"])], [wt, b]),
+    "softmax written out": graph(
+        [
+            node("Gemm", ["z", "wt", "b"], ["g"]),
+            node("Exp", ["g"], ["e"]),
+            node("ReduceSum", ["e", "last"], ["s"]),
+            node("Div", ["e", "s"], ["y"]),
+        ],
+        [wt, b, tensor("last", np.array([1]))],
+    ),
+    "softmax written out, less the maximum": graph(
+        [
+            node("Gemm", ["z", "wt", "b"], ["g"]),
+            node("ReduceMax", ["g"], ["top"], axes=[1]),
+            node("Sub", ["g", "top"], ["d"]),
+            node("Exp", ["d"], ["e"]),
+            node("ReduceSum", ["e", "last"], ["s"]),
+            node("Div", ["e", "s"], ["y"]),
+        ],
+        [wt, b, tensor("last", np.array([1]))],
+    ),
+    "log softmax as a difference": graph(
+        [
+            node("Gemm", ["z", "wt", "b"], ["g"]),
+            node("ReduceLogSumExp", ["g"], ["s"], axes=[1]),
+            node("Sub", ["g", "s"], ["y"]),
+        ],
+        [wt, b],
+    ),
+    "log softmax as the logarithm of one": graph(
+        [node("Gemm", ["z", "wt", "b"], ["g"]), node("Softmax", ["g"], ["p"], axis=1), node("Log", ["p"], ["y"])],
+        [wt, b],
+    ),
+    "temperature": graph([node("Gemm", ["z", "wt", "b"], ["g"]), node("Div", ["g", "t"], ["y"])], [wt, b, t]),
+    "temperature, then softmax": graph(
+        [
+            node("Gemm", ["z", "wt", "b"], ["g"]),
+            node("Div", ["g", "t"], ["d"]),
+            node("Softmax", ["d"], ["y"], axis=1),
+        ],
+        [wt, b, t],
+    ),
+    "scale, then shift": graph(
+        [node("MatMul", ["z", "wt"], ["m"]), node("Mul", ["t", "m"], ["s"]), node("Sub", ["s", "b"], ["y"])],
+        [wt, b, t],
+    ),
+    "shift, then a scale for each output": graph(
+        [node("MatMul", ["z", "wt"], ["m"]), node("Add", ["m", "b"], ["a"]), node("Mul", ["a", "b"], ["y"])],
+        [wt, b],
+    ),
 }
 
 
@@ -168,7 +218,7 @@ def test_head_of_encoder_is_the_graph(tmp_path: Path, name: str, rows: int) -> N
     got, expected = encoded(release, x), scores(model, x)
     if "softmax" in name:
         got = torch.from_numpy(got).log_softmax(1).numpy()
-        expected = np.log(expected) if name == "softmax" else expected
+        expected = expected if name.startswith("log") else np.log(expected)
     np.testing.assert_allclose(got, expected, rtol=1e-4, atol=1e-5)
     assert release.head.width == D
 
@@ -240,6 +290,13 @@ def test_of_several_outputs_the_one_called_logits_counts(tmp_path: Path) -> None
         ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Add", ["g", "g"], ["y"])], "the operation Add"),
         ([node("Transpose", ["z"], ["t"]), node("MatMul", ["z", "t"], ["y"])], "the operation MatMul"),
         ([node("Identity", ["z"], ["y"])], "the operation Relu"),
+        ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Div", ["b", "g"], ["y"])], "the operation Div"),
+        ([node("Gemm", ["z", "wt", "b"], ["g"]), node("Exp", ["g"], ["y"])], "a Gemm whose result is not the output"),
+        ([node("Softmax", ["z"], ["p"]), node("Mul", ["p", "b"], ["y"])], "the operation Relu"),
+        (
+            [node("Gemm", ["z", "wt", "b"], ["g"]), node("Softmax", ["g"], ["p"]), node("Mul", ["p", "b"], ["y"])],
+            "a Gemm whose result is not the output",
+        ),
     ],
 )
 def test_without_a_linear_end_the_last_operation_is_named(tmp_path: Path, nodes: list[Any], last: str) -> None:

@@ -21,6 +21,17 @@ COMPLETE = "a complete ONNX model"
 PASSED = {"Softmax", "LogSoftmax", "Identity", "Flatten", "Reshape", "Squeeze", "Unsqueeze", "Dropout", "Cast"}
 """Operations after the head that keep its scores, or their order; a run confirms it."""
 
+WRITTEN_OUT = {"Exp", "Log", "Div", "Sub"}
+"""Operations of a softmax or log-softmax that is written out; what they subtract or divide by is a sum or a maximum."""
+
+OPERATIONS: dict[str, Callable[..., NDArray[Any]]] = {
+    "Add": np.add,
+    "Sub": np.subtract,
+    "Mul": np.multiply,
+    "Div": np.divide,
+}
+"""Operations with a constant that are folded into the head: a bias, a temperature, a fixed scale."""
+
 POOLS = {"GlobalAveragePool", "ReduceMean", "AveragePool"}
 """Poolings that commute with a 1x1 convolution."""
 
@@ -191,18 +202,20 @@ def find_end(graph: Any, output: str, evaluate: Evaluate) -> LinearEnd:
     """Walk back from an output, through what keeps the scores, to the linear node; else say what is there."""
     fixed = constants(graph)
     producers = {name: node for node in graph.node for name in node.output}
-    name, added = output, []
+    name, steps = output, list[tuple[str, str]]()
     for _ in range(len(graph.node) + 1):
         node = producers.get(name)
         if node is None:
             break
-        if node.op_type == "Add" and len(node.input) == 2 and sum(i in fixed for i in node.input) == 1:
+        known = [operand in fixed for operand in node.input]
+        either = node.op_type in ("Add", "Mul") and sorted(known) == [False, True]
+        if either or (node.op_type in OPERATIONS and known == [False, True]):
             name, term = sorted(node.input, key=lambda operand: operand in fixed)
-            added.append(term)
-        elif node.op_type in PASSED | POOLS:
+            steps.append((node.op_type, term))
+        elif node.op_type in PASSED | POOLS | WRITTEN_OUT and known and not known[0]:
             name = node.input[0]
         elif node.op_type in READERS and len(node.input) >= 2 and node.input[1] in fixed:
-            return _end(node, output, added, evaluate)
+            return _end(node, output, steps, evaluate)
         else:
             break
     last = "an input" if node is None else f"the operation {node.op_type}"
@@ -219,12 +232,20 @@ def no_linear_end(output: str, last: str) -> InputError:
     )
 
 
-def _end(node: Any, output: str, added: list[str], evaluate: Evaluate) -> LinearEnd:
+def _end(node: Any, output: str, steps: list[tuple[str, str]], evaluate: Evaluate) -> LinearEnd:
+    """Read the node, and fold what follows it into the head: ``s (W z + b) + t = (s W) z + (s b + t)``."""
     weight, bias, transposed = READERS[node.op_type](node, evaluate)
     if weight is None:
         raise no_linear_end(output, f"a {node.op_type} that is not a linear layer")
-    for term in added:
-        bias = bias + np.asarray(evaluate(term), dtype=np.float64).reshape(-1)
+    for operation, term in reversed(steps):
+        value = np.asarray(evaluate(term), dtype=np.float64).reshape(-1)
+        if value.shape not in ((1,), weight.shape[:1]):
+            raise no_linear_end(
+                output, f"a {node.op_type} and {operation} of {value.size} numbers for {len(weight)} rows"
+            )
+        with np.errstate(all="ignore"):  # what is not finite is refused with the head
+            bias = OPERATIONS[operation](bias, value)
+            weight = OPERATIONS[operation](weight, value[:, None]) if operation in ("Mul", "Div") else weight
     if bias.shape not in ((1,), weight.shape[:1]):
         raise no_linear_end(output, f"a {node.op_type} whose bias has {bias.size} entries for {len(weight)} rows")
     return LinearEnd(
