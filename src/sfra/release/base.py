@@ -18,6 +18,7 @@ from sfra.core.errors import InputError, MissingPackageError, printable
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 from sfra.core.types import Features
+from sfra.release.foreign import known_file
 from sfra.release.preprocess import Preprocess
 
 Arch = str | Callable[..., Any]
@@ -112,8 +113,9 @@ def loader_of(source: object) -> Loader:
     if isinstance(source, str):
         raise InputError("the file or directory does not exist", expected=forms, got=source, do="check the path")
     if isinstance(source, Path):
-        got = source.suffix or "no suffix"
-        raise InputError(f"{source.name} is not a model that can be read", expected=forms, got=got)
+        known = known_file(source) if source.is_file() else None
+        got, do = known or (source.suffix or "no suffix", None)
+        raise InputError(f"{source.name} is not a model that can be read", expected=forms, got=got, do=do)
     raise InputError("this is not a model", expected=forms, got=type(source).__name__)
 
 

@@ -20,6 +20,7 @@ from torch import Tensor
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.files import EMPTY, refuse_growth
 from sfra.release.base import one_line, read_json, unreadable
+from sfra.release.foreign import HEAD_OF, known_archive
 
 DEEPEST = 4
 """Levels of nesting that are looked through."""
@@ -167,7 +168,7 @@ def _read_torch(file: Path) -> object:
                 f"{file.name} holds more than tensors, and opening it could run code: it was not opened",
                 expected="a state dict: names with tensors",
                 got=f"a pickle that calls for {one_line(', '.join(names[:3]), 120)}",
-                do=f"convert it {CONVERT}",
+                do=HEAD_OF if any(name.startswith("sklearn.") for name in names) else f"convert it {CONVERT}",
             ) from None
         raise unreadable(file, "not a file that torch.save wrote", expected=COMPLETE) from None
     except Exception as problem:
@@ -184,11 +185,13 @@ def _refuse_archive(file: Path) -> None:
         return
     refuse_growth(file, size)
     if "constants.pkl" in members or "data.pkl" not in members:
+        what = "a TorchScript archive" if "constants.pkl" in members else one_line(sorted(members)[:4], 120)
+        got, do = known_archive(members) or (what, f"save the weights {CONVERT}; or export the model to ONNX")
         raise UnsafeFileError(
-            f"{file.name} is not a state dict but an archive with code: it was not opened",
+            f"{file.name} is not a state dict but another archive: it was not opened",
             expected="a state dict: names with tensors",
-            got="a TorchScript archive" if "constants.pkl" in members else one_line(sorted(members)[:4], 120),
-            do=f"save the weights {CONVERT}; or export the model to ONNX",
+            got=got,
+            do=do,
         )
 
 

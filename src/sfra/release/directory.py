@@ -14,6 +14,7 @@ from sfra.core.errors import InputError, UnsafeFileError
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
 from sfra.release.base import Loader, Options, Release, clean_names, one_line, read_json, unreadable
 from sfra.release.checkpoint import read_index
+from sfra.release.foreign import MERGE
 from sfra.release.module import load_module
 from sfra.release.preprocess import Preprocess, preprocess_from
 
@@ -23,6 +24,7 @@ MODEL_TYPE = "sfra"
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 MAX_CLASSES = 1_000_000
 """Outputs that a configuration may claim: transformers makes a name for each before it looks at the weights."""
+OTHER_FILE = "pass the model file itself if one of these is it"
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
 
 
@@ -92,7 +94,7 @@ def check_config(directory: Path) -> dict[str, Any]:
             "the directory is not a Hugging Face model" if found else "the directory is empty",
             expected="config.json and model.safetensors",
             got=one_line(", ".join(found[:6]), 120) or directory.name,
-            do="pass the model file itself if one of these is it" if found else None,
+            do=MERGE if "adapter_config.json" in found else OTHER_FILE if found else None,
         )
     config = read_json(file)
     _refuse_unsafe(config)

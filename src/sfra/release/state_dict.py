@@ -14,6 +14,7 @@ from sfra.core.head import Head
 from sfra.release.architecture import forms, open_architecture
 from sfra.release.base import Loader, Options, Release, one_line
 from sfra.release.checkpoint import Checkpoint, looks_like_tensors, read_checkpoint
+from sfra.release.foreign import known_names
 from sfra.release.head import head_release
 from sfra.release.module import load_module
 
@@ -45,6 +46,7 @@ class StateDictLoader(Loader):
         checkpoint = read_checkpoint(source)
         of_key = "" if options.key is None else f" [{one_line(options.key, 120)}]"
         if options.arch is None:
+            _refuse_derived(checkpoint, {})
             layer, head = last_layer(checkpoint, key=options.key, head_key=options.head_key)
             of_layer = f" (layer {one_line(layer, 120)})" if layer else ""
             return head_release(head, f"head file {source}{of_key}{of_layer}")
@@ -55,6 +57,7 @@ class StateDictLoader(Loader):
                 do="leave one of them out: with --arch the head is found by running the model",
             )
         network = open_architecture(options.arch)
+        _refuse_derived(checkpoint, network.own)
         weights = choose(_candidates(checkpoint, network.own), checkpoint, options.key)
         try:
             model = network.filled(weights)
@@ -62,6 +65,14 @@ class StateDictLoader(Loader):
             raise InputError(f"{source.name} cannot be loaded into {network.name}", got=one_line(problem)) from problem
         name = f"state dict {source.name}{of_key} ({network.name})"
         return load_module(model, options, shapes=network.shapes, source=name)
+
+
+def _refuse_derived(checkpoint: Checkpoint, own: Weights) -> None:
+    """Refuse what is not the weights themselves: an adapter, or quantised weights."""
+    known = known_names((name for part in checkpoint.parts.values() for name in part), own)
+    if known is not None:
+        what, do = known
+        raise InputError(f"{checkpoint.name} holds {what}", expected="the weights of a whole model", do=do)
 
 
 def last_layer(checkpoint: Checkpoint, *, key: str | None, head_key: str | None) -> tuple[str, Head]:

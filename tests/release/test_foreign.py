@@ -1,0 +1,110 @@
+"""What is not read is refused by what it is, with the way out."""
+
+from __future__ import annotations
+
+import io
+import pickle
+import warnings
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from sklearn.linear_model import LogisticRegression
+from torch import nn
+
+from sfra.core.errors import SfraError
+from sfra.core.head import Head
+from sfra.release import load
+
+
+def network() -> nn.Sequential:
+    return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 5))
+
+
+def regression(file: Path) -> None:
+    fitted = LogisticRegression().fit(np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3)
+    file.write_bytes(pickle.dumps(fitted, protocol=2 if file.suffix == ".sav" else 0))
+
+
+def exported(file: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        torch.export.save(torch.export.export(network().eval(), (torch.zeros(2, 1, 8, 8),)), file)
+
+
+def quantised(file: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small = torch.ao.quantization.quantize_dynamic(network(), {nn.Linear}, dtype=torch.qint8)  # type: ignore[no-untyped-call]
+    torch.save(small.state_dict(), file)
+
+
+def keras(file: Path) -> None:
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w") as archive:
+        archive.writestr("config.json", "{}")
+        archive.writestr("model.weights.h5", b"\x89HDF\r\n\x1a\n")
+    file.write_bytes(content.getvalue())
+
+
+def adapter(file: Path) -> None:
+    file.parent.mkdir(exist_ok=True)
+    save_file({"base.fc.lora_A.weight": torch.zeros(2, 8), "base.fc.lora_B.weight": torch.zeros(5, 2)}, file)
+
+
+FILES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "model.pkl": (regression, r"a pickle.*sfra\.Head\(model\.coef_, model\.intercept_\)"),
+    "model.sav": (regression, r"was not opened.*sklearn.*model\.coef_, model\.intercept_"),
+    "model.h5": (lambda file: file.write_bytes(b"\x89HDF\r\n\x1a\n" + bytes(9)), r"a Keras model.*ONNX"),
+    "model.keras": (keras, r"was not opened.*a Keras model.*ONNX"),
+    "model.tflite": (lambda file: file.write_bytes(b"\x1c\0\0\0TFL3" + bytes(9)), r"TensorFlow Lite.*tf2onnx"),
+    "model.pt2": (exported, r"was not opened.*torch\.export program.*ONNX"),
+    "model.pt": (quantised, r"holds quantised weights.*dequantize"),
+    "model.safetensors": (adapter, r"holds a LoRA adapter.*merge_and_unload"),
+    "two.safetensors": (
+        lambda file: save_file(nn.Linear(8, 2).state_dict(), file),
+        r"too few classes.*at least 3.*got: +2",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_another_format_is_named_with_the_way_out(tmp_path: Path, name: str) -> None:
+    write, message = FILES[name]
+    write(tmp_path / name)
+    with pytest.raises(SfraError, match=f"(?s){message}"):
+        load(tmp_path / name)
+
+
+def test_the_way_out_of_a_regression_works(tmp_path: Path) -> None:
+    fitted = LogisticRegression().fit(np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3)
+    Head(fitted.coef_, fitted.intercept_).save(tmp_path / "head.npz")
+    assert load(tmp_path / "head.npz").head.classes == 3
+
+
+def test_an_adapter_directory_is_named_with_the_way_out(tmp_path: Path) -> None:
+    adapter(tmp_path / "lora" / "adapter_model.safetensors")
+    (tmp_path / "lora" / "adapter_config.json").write_text("{}")
+    with pytest.raises(SfraError, match=r"(?s)adapter_config\.json.*merge_and_unload"):
+        load(tmp_path / "lora")
+
+
+class Scaled(nn.Linear):
+    """A layer whose own names look like those of quantised weights."""
+
+    def __init__(self) -> None:
+        super().__init__(64, 5)
+        self.fake = nn.Module()
+        self.fake.register_buffer("zero_point", torch.zeros(1))
+
+    def forward(self, input: torch.Tensor) -> torch.Tensor:
+        return super().forward(input.flatten(1))
+
+
+def test_an_architecture_with_such_names_of_its_own_is_loaded(tmp_path: Path) -> None:
+    torch.save(Scaled().state_dict(), tmp_path / "own.pt")
+    assert load(tmp_path / "own.pt", arch=Scaled).head.classes == 5
