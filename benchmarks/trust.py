@@ -36,10 +36,10 @@ from sfra.auditing.measure import measure
 from sfra.core.files import write_npz
 from sfra.core.head import Head
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data
-from sfra.models import recipes
+from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import Checkpoint
-from sfra.models.backbones.plain import backbone
 from sfra.release import load
+from sfra.release.architecture import Backbone, register
 from sfra.unlearn.make import train_model, unlearn_model
 
 ARCHITECTURES = ("small-mlp", "small-cnn", "norm-mlp")
@@ -48,7 +48,6 @@ ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
 COLUMNS = ("arch", "model", "forget", "seed", "audited", "row", "rs", *ACCURACIES, "retain_samples", "forget_samples")
 
 
-@backbone("norm-mlp", "2 hidden layers with layer norm, 128 features", shape=(1, 8, 8))
 def norm_mlp(classes: int) -> nn.Module:
     """Build a multilayer perceptron, 64 pixels to 128 to 128 features, with layer norm."""
     layers = (nn.Linear(64, 128), nn.LayerNorm(128), nn.ReLU(), nn.Linear(128, 128), nn.LayerNorm(128), nn.ReLU())
@@ -85,6 +84,8 @@ def make(folder: Path, job: tuple[str, int | None, int]) -> None:
     """Train an original (no class), or the retrained models and unlearned ones of a class."""
     torch.set_num_threads(1)
     arch, forget, seed = job
+    if arch not in backbones.names():
+        register(Backbone(name=arch, description="with layer norm", shape=(1, 8, 8), construct=norm_mlp))
     recipe = replace(recipes.load("digits-small-cnn" if "cnn" in arch else "digits-small-mlp"), backbone=arch)
     without = () if forget is None else (forget,)
 
