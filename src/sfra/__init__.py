@@ -9,10 +9,12 @@
 Names are imported on first use, so that ``import sfra`` is quick and step 1 and 2 load nothing that could read data.
 """
 
+from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from sfra._version import __version__
+from sfra.core.views import VIEWS
 
 if TYPE_CHECKING:
     from sfra.attack.path import Trajectory
@@ -71,6 +73,15 @@ __all__ = [
     "relearn",
     "sample_probes",
 ]
+
+
+def _later(module: str, name: str) -> Callable[..., Any]:
+    """Return a function that is imported when it is called."""
+    return lambda *given: getattr(import_module(module), name)(*given)
+
+
+VIEWS.update(summary=_later("sfra.cli.summary", "text"))
+VIEWS.update({name: _later("sfra.report.notebook", name) for name in ("card", "page", "plot")})
 
 
 def __getattr__(name: str) -> Any:

@@ -17,6 +17,7 @@ from sfra.core.errors import InputError
 from sfra.core.files import to_bytes, write_together
 from sfra.core.head import Head
 from sfra.core.text import parse_json
+from sfra.core.views import VIEWS
 
 SCHEMA = "sfra.audit/3"
 """Name and version of the layout of ``audit.json``.
@@ -319,6 +320,22 @@ class AuditResult(Struct, frozen=True, kw_only=True):
         classes = f"forget_classes={list(self.forget_classes)}"
         parts = [repr(self.verdict), *numbers, *moves, classes, f"findings: {codes}"]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    def _repr_html_(self) -> str:
+        """Show verdict, numbers and the one picture in a notebook."""
+        return str(VIEWS["card"](self))
+
+    def summary(self) -> str:
+        """Return what ``sfra audit`` prints, as text."""
+        return str(VIEWS["summary"](self))
+
+    def to_html(self) -> str:
+        """Return the page of ``sfra report``, which stands alone; needs the packages of ``sfra[report]``."""
+        return str(VIEWS["page"](self))
+
+    def plot(self, name: str = "trajectory") -> Any:
+        """Return a figure (``sfra list figures``) as an Altair chart; needs the packages of ``sfra[report]``."""
+        return VIEWS["plot"](self, name)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the content of ``audit.json``."""

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Group, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 from sfra.auditing.findings.registry import critical
-from sfra.auditing.result import AuditReport, Finding, Score, Sweep, SweepPoint
+from sfra.auditing.result import AuditReport, AuditResult, Finding, Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import REMEDY, VERDICTS
+from sfra.cli.command import WIDEST
 from sfra.core.errors import counted, printable
 
 KINDS = {
@@ -31,7 +33,23 @@ VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restore
 
 
 def summary(report: AuditReport, out: Path | None) -> Group:
-    """Lay out a report: what was tested, the verdict, the numbers behind it, what to keep in mind."""
+    """Lay out a report, and say where it was written to."""
+    kept = "Nothing was written: pass --out DIR to keep the result and the relearned head."
+    if out is not None:
+        kept = f"Written to {plain(out)}: audit.json, relearned_head.safetensors."
+    return Group(*_parts(report), Text(f"Took {report.seconds:.1f} s. {kept}", overflow="fold"))
+
+
+def text(report: AuditResult) -> str:
+    """Write a report as text without colours."""
+    console = Console(file=StringIO(), width=WIDEST, color_system=None, highlight=False, markup=False, emoji=False)
+    with console.capture() as captured:
+        console.print(Group(*_parts(report)))
+    return "\n".join(line.rstrip() for line in captured.get().strip().split("\n"))
+
+
+def _parts(report: AuditResult) -> list[RenderableType]:
+    """Return what was tested, the verdict, the numbers behind it, what to keep in mind."""
     unusable = report.verdict == "unusable"
     parts = [*_verdict(report), *_subject(report)] if unusable else [*_subject(report), *_verdict(report)]
     if report.rs is not None and not unusable:
@@ -40,10 +58,7 @@ def summary(report: AuditReport, out: Path | None) -> Group:
     listed = critical(report.findings)[1:] if unusable else report.findings  # the verdict names the first
     if listed:
         parts += [_title("Findings, gravest first (sfra explain CODE says more)"), _indent(_findings(listed))]
-    kept = "Nothing was written: pass --out DIR to keep the result and the relearned head."
-    if out is not None:
-        kept = f"Written to {plain(out)}: audit.json, relearned_head.safetensors."
-    return Group(*parts, Text(f"Took {report.seconds:.1f} s. {kept}", overflow="fold"))
+    return parts
 
 
 def demo_table(rows: Sequence[Mapping[str, Any]]) -> Table:
@@ -68,7 +83,7 @@ def plain(text: object) -> str:
     return printable(" ".join(str(text).split()))
 
 
-def _subject(report: AuditReport) -> Iterator[RenderableType]:
+def _subject(report: AuditResult) -> Iterator[RenderableType]:
     """Say what was tested."""
     model, data, settings = report.model, report.data, report.settings
     several = len(report.forget_classes) > 1
@@ -92,7 +107,7 @@ def _subject(report: AuditReport) -> Iterator[RenderableType]:
     yield from (Text("Source-free relearning audit", style="bold underline"), Text(), _indent(grid))
 
 
-def _verdict(report: AuditReport) -> Iterator[RenderableType]:
+def _verdict(report: AuditResult) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, KINDS[VERDICTS[report.verdict].kind]))
     lines = []
@@ -108,7 +123,7 @@ def _verdict(report: AuditReport) -> Iterator[RenderableType]:
     yield _indent(Text("\n".join([said, *also])))
 
 
-def _classes(report: AuditReport) -> Iterator[RenderableType]:
+def _classes(report: AuditResult) -> Iterator[RenderableType]:
     """Show each of several forgotten classes for itself."""
     if not report.classes:
         return
@@ -129,7 +144,7 @@ def _classes(report: AuditReport) -> Iterator[RenderableType]:
     yield _indent(table)
 
 
-def _controls(report: AuditReport) -> Iterator[RenderableType]:
+def _controls(report: AuditResult) -> Iterator[RenderableType]:
     """Show what the audit brings back of classes that are hidden by construction."""
     if not report.controls:
         return
@@ -145,7 +160,7 @@ def _controls(report: AuditReport) -> Iterator[RenderableType]:
     yield _indent(table)
 
 
-def _accuracies(report: AuditReport) -> Table:
+def _accuracies(report: AuditResult) -> Table:
     """Show accuracies before and after relearning."""
     table = _table("Accuracy", "", "before", "after", "95 % interval", "")
     count = len(report.forget_classes)
@@ -158,7 +173,7 @@ def _accuracies(report: AuditReport) -> Table:
     return table
 
 
-def _scores(report: AuditReport) -> Table:
+def _scores(report: AuditResult) -> Table:
     """Explain RS, its floor and ΔRS, each beside its value."""
     assert report.rs_interval is not None
     seeds = counted(report.settings["seeds"], "seed", "seeds")
@@ -187,7 +202,7 @@ def _scores(report: AuditReport) -> Table:
     return grid
 
 
-def _readings(report: AuditReport) -> Iterator[RenderableType]:
+def _readings(report: AuditResult) -> Iterator[RenderableType]:
     """Show the same audit at other scales, by other rules and with a fresh forget row; then the sweep."""
     yield _title("All readings (* the numbers above)")
     table = _table("", "Scale", "Forget row", "Rule", "RS", "ΔRS", "retain", "forget", "epoch", left=4)
@@ -211,7 +226,7 @@ def _readings(report: AuditReport) -> Iterator[RenderableType]:
         yield _indent(Text(_over_scales(report.sweep)))
 
 
-def _is_main(row: Score, report: AuditReport) -> bool:
+def _is_main(row: Score, report: AuditResult) -> bool:
     """Say whether a reading is one of those that every audit has, rather than a point of the sweep."""
     return row.scale in ("native", "canonical", report.scale)
 
@@ -239,7 +254,7 @@ def _findings(findings: Sequence[Finding]) -> Table:
     return table
 
 
-def _class_name(label: int, report: AuditReport) -> str:
+def _class_name(label: int, report: AuditResult) -> str:
     names = report.class_names or ()
     name = plain(names[label]) if label < len(names) else str(label)
     return str(label) if name == str(label) else f"{label} ({name})"

@@ -1,0 +1,90 @@
+"""An audit where people work in notebooks: a card with verdict, numbers and picture, the whole page, single figures."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
+from html import escape
+
+from sfra.auditing.result import AuditResult, Interval
+from sfra.auditing.verdict import VERDICTS
+from sfra.core.errors import InputError, MissingPackageError, meant
+from sfra.report.classes import class_name
+from sfra.report.export import drawable, render
+from sfra.report.figures import Chart, plan_audit
+from sfra.report.page import audit_page
+from sfra.report.page.html import number, percent, signed, span
+
+COLOURS = {"back": "#d1344b", "clear": "#0e8a8a", "blind": "#9b4dca", "open": "#b97700", "unusable": "#777777"}
+"""Of the kinds of verdict; legible on light and on dark ground. The words say the same."""
+
+PICTURE = "accuracy"
+
+
+def card(audit: AuditResult) -> str:
+    """Show verdict, numbers, picture and findings as a piece of HTML; scripts and network are not needed."""
+    colour = COLOURS[VERDICTS[audit.verdict].kind]
+    verdict = f'<strong style="color: {colour}; font-size: 1.25em">{escape(audit.verdict)}</strong>'
+    lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
+    parts = [
+        f"<p>{verdict}<br>{_text(audit.statement)}</p>",
+        f"<p>{_text(f'{audit.model.source}; forgotten: {lost}')}</p>",
+    ]
+    if audit.rs is not None and audit.verdict != "unusable":
+        parts += [_table(_rows(audit)), _picture(audit)]
+    codes = ", ".join(f"{finding.code} ({finding.severity})" for finding in audit.findings)
+    parts += [f"<p>Findings: {_text(codes)}. <code>sfra explain CODE</code> says more.</p>"] if codes else []
+    return f'<div style="max-width: 48em; line-height: 1.45">{"".join(parts)}</div>'
+
+
+def page(audit: AuditResult) -> str:
+    """Make the page of ``sfra report``."""
+    return audit_page(audit, date=datetime.now(UTC).date().isoformat())
+
+
+def plot(audit: AuditResult, name: str) -> Chart:
+    """Draw a figure by its name."""
+    planned = plan_audit(audit)
+    if name not in planned:
+        raise InputError("there is no such figure", expected=", ".join(planned), got=name, do=meant(name, planned))
+    return planned[name].draw()
+
+
+def _table(rows: Iterable[tuple[str, str, str]]) -> str:
+    """Lay out labels, numbers and explanations; only the last column wraps."""
+    cell = "padding: 0.1em 1.2em 0.1em 0; text-align: left"
+    whole = f'<td style="{cell}; white-space: nowrap">'
+    lines = (
+        f'<tr>{whole}{_text(label)}</td>{whole}{_text(value)}</td><td style="{cell}">{_text(meaning)}</td></tr>'
+        for label, value, meaning in rows
+    )
+    return f"<table>{''.join(lines)}</table>"
+
+
+def _rows(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
+    """Yield what is measured, the number, and what it means."""
+    for name, pair in (("other classes", audit.retain), ("forgotten class", audit.forget)):
+        shown = f"{percent(pair.before)} → {percent(pair.after)}"
+        yield f"accuracy, {name}", shown, "before and after relearning"
+    yield "RS", number(audit.rs), f"{_interval(audit.rs_interval)}0: nothing comes back; 1: all of it, at no cost"
+    against = "RS minus that of a model that never saw it" if audit.delta_rs is not None else "no reference was given"
+    yield "ΔRS", signed(audit.delta_rs), f"{_interval(audit.delta_rs_interval)}{against}"
+
+
+def _interval(values: Interval | None) -> str:
+    return "" if values is None else f"95 % interval {span(values)}; "
+
+
+def _picture(audit: AuditResult) -> str:
+    """Draw accuracies before and after as an image; without the packages for it, say which are missing."""
+    try:
+        svg = render(plot(audit, PICTURE), "svg")
+    except MissingPackageError:
+        return "<p>A picture needs <code>pip install 'sfra[report]'</code>.</p>"
+    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    return f'<img src="{source}" alt="Accuracy before and after relearning" style="background: white; max-width: 100%">'
+
+
+def _text(text: str) -> str:
+    return escape(drawable(text))
