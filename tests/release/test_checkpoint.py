@@ -218,3 +218,11 @@ def test_a_state_dict_and_its_features_are_audited(tmp_path: Path) -> None:
     assert report.model.source == f"head file {tmp_path / 'net.pth'} (layer 3)"
     with pytest.raises(InputError, match=r"(?s)has no encoder, so images cannot be measured.*--arch"):
         sfra.audit(tmp_path / "net.pth", 3, data=(np.zeros((10, 1, 8, 8), "float32"), labels[:10]), n=100, m=10)
+
+
+def test_very_many_parts_that_fit_are_one_message(tmp_path: Path) -> None:
+    layers = {f"a{i}.{name}": torch.zeros(1) for i in range(20_000) for name in ("weight", "bias")}
+    save_file(layers, tmp_path / "many.safetensors")
+    with pytest.raises(InputError, match=r"(?s)holds 20000 sets of weights that fit.*a0, a1") as caught:
+        load(tmp_path / "many.safetensors", arch=lambda: nn.Linear(64, 5))
+    assert len(str(caught.value)) < 1000

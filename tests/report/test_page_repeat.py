@@ -110,6 +110,24 @@ def test_a_reference_of_another_architecture_is_named() -> None:
     assert "--arch resnet18-small --reference-arch my_package:make" in " ".join(words)
 
 
+@pytest.mark.parametrize(
+    ("source", "options"),
+    [
+        (
+            "state dict a (1).pt [model_ema] (mynet:Net(10, act='relu'))",
+            ["--arch", "mynet:Net(10, act='relu')", "--key", "model_ema"],
+        ),
+        ("head file a b.ckpt [state_dict] (layer net.fc)", ["--key", "state_dict", "--head-key", "net.fc"]),
+        ("head file a [1] b.npz", []),
+    ],
+)
+def test_what_was_chosen_in_a_checkpoint_is_chosen_again(source: str, options: list[str]) -> None:
+    words = shlex.split(command(of(model={"source": source})).replace("\\\n", ""))
+    start = words.index("--arch" if "--arch" in options else "--key") if options else 0
+    assert words[start : start + len(options)] == options
+    assert {"--arch", "--key", "--head-key"} & set(words) == {word for word in options if word.startswith("--")}
+
+
 def test_validation_data_of_ones_own_are_asked_for_again() -> None:
     data = {"source": "features.npz", "validation": "40 samples"}
     assert "--validation VALIDATION" in command(of(data=data))

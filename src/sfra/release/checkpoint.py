@@ -47,7 +47,7 @@ class Checkpoint:
     parts: Mapping[str, Mapping[str, Tensor]]
     """Names with tensors, under the keys that lead to them, joined by dots; ``""`` is the top of the file."""
     ordered: bool
-    """Whether the tensors stand in the order of the model's layers; safetensors sorts them."""
+    """Whether the tensors stand in the order of the layers; safetensors lose it."""
 
 
 def looks_like_tensors(file: Path) -> bool:
@@ -114,7 +114,7 @@ def _read(file: Path) -> object:
     if file.suffix != ".safetensors" and not _is_safetensors(file):
         return _read_torch(file)
     try:
-        return parse_safetensors(file.read_bytes())
+        return dict(sorted(parse_safetensors(file.read_bytes()).items()))  # as parsed, they are in any order
     except Exception as problem:  # bytes of a stranger: the parser raises whatever it runs into
         raise unreadable(file, problem, expected="a complete .safetensors file") from None
 

@@ -58,7 +58,9 @@ class StateDictLoader(Loader):
             )
         network = open_architecture(options.arch)
         _refuse_derived(checkpoint, network.own)
-        weights = choose(_candidates(checkpoint, network.own), checkpoint, options.key)
+        part, prefix = choose(_candidates(checkpoint, network.own), checkpoint, options.key) or ("", "")
+        tensors = checkpoint.parts[part].items()
+        weights = {name[len(prefix) :]: tensor for name, tensor in tensors if name.startswith(prefix)}
         try:
             model = network.filled(weights)
         except RuntimeError as problem:
@@ -118,15 +120,15 @@ def _linear_layers(tensors: Weights, head_key: str | None) -> dict[str, Layer]:
     return layers
 
 
-def _candidates(checkpoint: Checkpoint, own: Weights) -> dict[str, dict[str, Tensor]]:
-    """Find everything in a checkpoint that has exactly the names of an architecture, behind whatever prefix.
+def _candidates(checkpoint: Checkpoint, own: Weights) -> dict[str, tuple[str, str]]:
+    """Find everything in a checkpoint that has exactly the names of an architecture: part and prefix, by its full name.
 
     A key such as ``model.conv.weight`` counts for the prefixes ``""``, ``model.`` and ``model.conv.``: a prefix fits if
     the names behind it are those of the architecture, all of them and no other. Where none fits, the one that comes
     closest is returned, for the message that says what differs.
     """
-    fitting: dict[str, dict[str, Tensor]] = {}
-    best: tuple[int, dict[str, Tensor]] = (-1, {})
+    fitting: dict[str, tuple[str, str]] = {}
+    best, closest = -1, ("", "")
     for part, tensors in checkpoint.parts.items():
         behind, shared = Counter[str](), Counter[str]()
         for name in tensors:
@@ -134,12 +136,11 @@ def _candidates(checkpoint: Checkpoint, own: Weights) -> dict[str, dict[str, Ten
                 behind[prefix] += 1
                 shared[prefix] += name[len(prefix) :] in own
         for prefix, count in shared.items():
-            fits = count == behind[prefix] == len(own)
-            if fits or count > best[0]:
-                weights = {name[len(prefix) :]: value for name, value in tensors.items() if name.startswith(prefix)}
-                best = max(best, (count, weights), key=lambda one: one[0])
-                fitting |= {f"{part}.{prefix}".strip("."): weights} if fits else {}
-    return fitting or {"": best[1]}
+            if count == behind[prefix] == len(own):
+                fitting[f"{part}.{prefix}".strip(".")] = part, prefix
+            if count > best:
+                best, closest = count, (part, prefix)
+    return fitting or {"": closest}
 
 
 def _prefixes(name: str) -> Iterator[str]:
@@ -154,12 +155,10 @@ def _prefixes(name: str) -> Iterator[str]:
         yield ".".join(parts[:count]) + "."
 
 
-def choose(
-    candidates: Mapping[str, Mapping[str, Found]], checkpoint: Checkpoint, key: str | None
-) -> Mapping[str, Found]:
+def choose(candidates: Mapping[str, Found], checkpoint: Checkpoint, key: str | None) -> Found | None:
     """Return the only candidate, or the one under a key; a file with nothing but one state dict needs none."""
     if len(candidates) <= 1 and (key is None or checkpoint.parts.keys() == {""}):
-        return next(iter(candidates.values()), {})
+        return next(iter(candidates.values()), None)
     exact = [name for name in candidates if name == key]
     under = exact or [name for name in candidates if key is None or name.startswith(f"{key}.")]
     if len(under) == 1:
