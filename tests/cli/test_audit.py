@@ -68,7 +68,7 @@ def test_forget_takes_commas_and_repetition(files: Files, capfd: Capture) -> Non
     ("option", "needed"), [("--reference", "data"), ("--validation", "data"), ("--reference-data", "reference")]
 )
 def test_audit_refuses_an_option_that_needs_another(files: Files, capfd: Capture, option: str, needed: str) -> None:
-    ran = run(capfd, "audit", files.head, "--forget", 3, option, "features.npz")
+    ran = run(capfd, "audit", files.head, "--forget", 3, option, files.features)
     assert ran.code == 2
     assert f"({option}) needs {needed}\n" in ran.err
 
