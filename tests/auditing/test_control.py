@@ -138,3 +138,12 @@ def test_a_class_that_was_never_unlearned_is_not_hidden_by_another() -> None:
 
 def test_one_forgotten_class_needs_no_table_of_classes() -> None:
     assert compare(hidden(), **QUICK).classes == ()
+
+
+def test_a_forget_class_without_samples_leaves_no_verdict() -> None:
+    toy = hidden()
+    kept = toy.data.labels != 4
+    data = FeatureSet(features=toy.data.features[kept], labels=toy.data.labels[kept])
+    report = audit(toy.with_row(0.0, -1.0, label=4).head, [FORGET, 4], data=data, **QUICK)
+    assert report.verdict == "unusable"
+    assert "few-eval-samples" in {finding.code for finding in report.findings}

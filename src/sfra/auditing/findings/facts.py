@@ -86,6 +86,12 @@ class Facts:
         return max((one.forget_before for one in own), default=None)
 
     @property
+    def fewest_samples(self) -> int | None:
+        """Samples of the forget class that has fewest."""
+        test = self.evidence.subject.test
+        return None if test is None else min(int((test.labels == label).sum()) for label in self.forget)
+
+    @property
     def rs_curve(self) -> list[float] | None:
         """RS of every epoch of the verdict's first run."""
         return None if self.evidence.measured is None else self.evidence.measured[0].test.rs.tolist()

@@ -79,21 +79,21 @@ def scale_disagreement(native: Score, canonical: Score) -> Finding | None:
 
 
 @finding("few-eval-samples")
-def few_eval_samples(forget_samples: int) -> Finding | None:
-    """Fire when the standard error of the forget accuracy, at its worst ``0.5 / √n``, is more than 0.05.
+def few_eval_samples(fewest_samples: int) -> Finding | None:
+    """Fire when the standard error of the accuracy on a forget class, at its worst ``0.5 / √n``, is more than 0.05.
 
     Critical where not even 0 of n and n of n can be told apart: their exact 95 % intervals, ``[0, 1 - 0.025^(1/n)]``
     and ``[0.025^(1/n), 1]``, overlap.
     """
-    if 0.025 ** (1.0 / forget_samples) <= 0.5:
-        samples = counted(forget_samples, "forget sample", "forget samples")
-        few = f"There are only {samples}: with so few, a class that is gone cannot be told from one that is all there."
+    if fewest_samples == 0 or 0.025 ** (1.0 / fewest_samples) <= 0.5:
+        samples = counted(fewest_samples, "sample", "samples")
+        few = f"A forget class has {samples}: with so few, one that is gone cannot be told from one that is all there."
         remedy = "pass --data with more samples of the forgotten class: 6 at the least, 100 to be of use"
-        return Finding("few-eval-samples", "critical", float(forget_samples), 6.0, few, remedy)
-    error = 0.5 / forget_samples**0.5
+        return Finding("few-eval-samples", "critical", float(fewest_samples), 6.0, few, remedy)
+    error = 0.5 / fewest_samples**0.5
     message = (
-        f"The forget accuracy was measured on {counted(forget_samples, 'sample', 'samples')}: it is uncertain by up to "
-        f"±{100 * error:.1f} points (one standard error)."
+        f"A forget class was measured on {counted(fewest_samples, 'sample', 'samples')}: its accuracy is uncertain by "
+        f"up to ±{100 * error:.1f} points (one standard error)."
     )
     return above(error, STANDARD_ERROR, "few-eval-samples", "warning", message)
 
