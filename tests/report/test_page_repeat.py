@@ -23,7 +23,7 @@ from sfra.report import audit_page
 from sfra.report.page.repeat import command, command_notes
 
 QUICK = ["--n", "300", "--m", "20", "--epochs", "2", "--quiet"]
-SAME = ("rs", "delta_rs", "verdict", "results", "sweep", "settings", "model", "reference", "data", "diagnostics")
+SAME = ("rs", "delta_rs", "verdict", "results", "sweep", "settings", "model", "references", "data", "diagnostics")
 Files = dict[str, str]
 
 
@@ -94,14 +94,18 @@ def test_placeholders_are_named_and_no_others() -> None:
     assert command_notes(true_result()) == [
         "MODEL, DATA, REFERENCE and REFERENCE_DATA stand for your own files; fingerprints are below."
     ]
-    alone = true_result(data=None, reference=None)
+    alone = true_result(data=None, references=[])
     assert command_notes(alone) == ["MODEL stands for your own file; fingerprints are below."]
     assert "--data" not in command(alone)
 
 
 def of(**facts: dict[str, str]) -> AuditResult:
     """The toy audit with other facts about its model, its reference or its data."""
-    return true_result(**{name: true_audit()[name] | changes for name, changes in facts.items()})
+    whole = true_audit()
+    found: dict[str, Any] = {name: whole[name] | changes for name, changes in facts.items() if name != "reference"}
+    if "reference" in facts:
+        found["references"] = [whole["references"][0] | facts["reference"]]
+    return true_result(**found)
 
 
 def test_a_reference_of_another_architecture_is_named() -> None:
