@@ -226,3 +226,12 @@ def test_very_many_parts_that_fit_are_one_message(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"(?s)holds 20000 sets of weights that fit.*a0, a1") as caught:
         load(tmp_path / "many.safetensors", arch=lambda: nn.Linear(64, 5))
     assert len(str(caught.value)) < 1000
+
+
+def test_an_archive_of_a_version_that_is_not_known_is_refused(model: nn.Module, tmp_path: Path) -> None:
+    torch.save(model.state_dict(), tmp_path / "new.pt")
+    content = bytearray((tmp_path / "new.pt").read_bytes())
+    content[content.rindex(b"PK\x01\x02") + 6] = 200  # the version that is needed to extract
+    (tmp_path / "new.pt").write_bytes(content)
+    with pytest.raises(InputError, match=r"new\.pt cannot be read"):
+        load(tmp_path / "new.pt", arch=ARCH)

@@ -181,7 +181,10 @@ def _refuse_archive(file: Path) -> None:
         with zipfile.ZipFile(file) as archive:
             members = {Path(member).name for member in archive.namelist()}
             size = sum(member.file_size for member in archive.infolist())
-    except (zipfile.BadZipFile, OSError, ValueError):
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as problem:
+        with file.open("rb") as opened:
+            if opened.read(2) == b"PK":  # torch may open what cannot be looked at here
+                raise unreadable(file, problem, expected=COMPLETE) from None
         return
     refuse_growth(file, size)
     if "constants.pkl" in members or "data.pkl" not in members:
