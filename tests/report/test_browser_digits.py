@@ -63,7 +63,7 @@ def test_every_cell_of_the_map_leads_to_its_audit_and_one_opens(page: Browser, r
     page.run("arguments[0].click()", page.find(f'.map a[href="#audit-{cell[:12]}"]'))
     page.settle()
     assert [one.get_attribute("id") for one in page.all("details.audit[open]")] == [f"audit-{cell[:12]}"]
-    assert "The forgotten class comes back, and clearly more" in page.text(f"#audit-{cell[:12]} .statement")
+    assert "of the forgotten class comes back, and clearly more" in page.text(f"#audit-{cell[:12]} .statement")
 
 
 def test_the_console_stays_silent(page: Browser) -> None:
