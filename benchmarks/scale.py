@@ -22,8 +22,8 @@ import torch
 from sfra.attack.grid import Setting, relearn_release
 from sfra.attack.scale import KAPPA, Canonical
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.inputs import Measurable
 from sfra.auditing.measure import measure
+from sfra.auditing.subject import Measurable
 from sfra.core.head import Head
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data
 from sfra.demo.models import digits_models

@@ -31,8 +31,8 @@ from sfra import unlearn
 from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.control import SELF_CONTROLS
-from sfra.auditing.inputs import Measurable
 from sfra.auditing.measure import measure
+from sfra.auditing.subject import Measurable
 from sfra.core.files import write_npz
 from sfra.core.head import Head
 from sfra.data import FeatureSet, ImageSet, extract_features, load_data

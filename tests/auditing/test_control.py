@@ -11,8 +11,8 @@ from builders.audits import FORGET, KEPT, QUICK, SMALL, C, compare, hidden, know
 from sfra.attack.scale import Canonical, place
 from sfra.auditing.audit import audit
 from sfra.auditing.control import choose_groups, without_forgotten
-from sfra.auditing.inputs import Subject
 from sfra.auditing.result import AuditReport
+from sfra.auditing.subject import Subject
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.data import FeatureSet
@@ -126,6 +126,7 @@ def test_each_of_several_classes_gets_a_verdict_and_the_worst_is_the_headline() 
     assert found[4].verdict in ("recovered", "recovered-after-reset")
     assert found[FORGET].verdict not in ("recovered", "recovered-after-reset")
     assert report.verdict == found[4].verdict
+    assert report.statement.startswith("Class 4: ")
     before = {label: one.scores[0].forget_after for label, one in found.items()}
     assert report.forget.after == pytest.approx(sum(before.values()) / 2)
 
@@ -134,6 +135,7 @@ def test_a_class_that_was_never_unlearned_is_not_hidden_by_another() -> None:
     report = compare(hidden(), forget=[FORGET, 4], **QUICK)
     assert {one.label: one.verdict for one in report.classes}[4] == "not-unlearned"
     assert report.verdict == "not-unlearned"
+    assert report.statement.startswith("Class 4: The released model still recognises the class")
 
 
 def test_one_forgotten_class_needs_no_table_of_classes() -> None:

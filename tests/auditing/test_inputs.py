@@ -16,7 +16,6 @@ from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.inputs import (
     Beside,
-    Subject,
     check_distinct,
     known_names,
     load_parts,
@@ -26,6 +25,7 @@ from sfra.auditing.inputs import (
     shared,
 )
 from sfra.auditing.naming import forget_classes
+from sfra.auditing.subject import Subject
 from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet, load_data
 from sfra.data.noise import noise_images

@@ -16,9 +16,9 @@ from sfra.attack.probes import sample_probes
 from sfra.attack.scale import Canonical, Placed
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import evaluate
-from sfra.auditing.inputs import Measurable, split_features
 from sfra.auditing.measure import Measured, measure
 from sfra.auditing.score import rs_at, scores
+from sfra.auditing.subject import Measurable, split_features
 from sfra.auditing.trace import Trace
 from sfra.core.head import Head
 from sfra.core.metrics import Change, estimate_accuracy, estimate_rs, relearning_score, wilson_interval

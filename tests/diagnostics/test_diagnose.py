@@ -16,8 +16,8 @@ from sfra.attack.grid import Setting
 from sfra.attack.scale import Canonical, Native
 from sfra.auditing import audit
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.inputs import Subject
 from sfra.auditing.measure import Evidence
+from sfra.auditing.subject import Subject
 from sfra.core.errors import InputError
 from sfra.diagnostics import alignment, confidence, diagnose, diagnose_parts, margin, tradeoff
 from sfra.diagnostics.record import Record

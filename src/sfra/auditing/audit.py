@@ -15,7 +15,7 @@ from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import SELF_CONTROLS, original_control, self_control
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
 from sfra.auditing.findings.registry import critical
-from sfra.auditing.inputs import Inputs, Subject, open_inputs
+from sfra.auditing.inputs import Inputs, open_inputs
 from sfra.auditing.measure import Evidence, measure
 from sfra.auditing.naming import Forget
 from sfra.auditing.record import data_facts, forget_confusion, probe_facts, release_facts, run_traces, versions
@@ -23,6 +23,7 @@ from sfra.auditing.reference import Reference, check_earlier, earlier_reference
 from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, ClassResult, Control, Finding, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
+from sfra.auditing.subject import Subject
 from sfra.auditing.verdict import Sight, conclude, overall_verdict, worst
 from sfra.core.metrics import is_relearned
 from sfra.core.types import Progress
@@ -199,10 +200,12 @@ def _report(
     sight = Sight.of(controls, inputs.model.classes)
     odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
     classes = _class_results(evidence, references, odd=odd, sight=sight)
-    verdicts = {overall_verdict(found, row_is_odd=bool(odd), sight=sight): found}
-    verdicts |= {one.verdict: one.scores for one in classes}
-    gravest = worst(verdicts)
-    concluded, statement = conclude(gravest, verdicts[gravest], raised)
+    together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)
+    gravest = worst([together, *(one.verdict for one in classes)])
+    graver = [one for one in classes if one.verdict == gravest] if gravest != together else []
+    concluded, statement = conclude(gravest, graver[0].scores if graver else found, raised)
+    if graver and concluded == gravest:
+        statement = f"Class {', '.join(str(one.label) for one in graver)}: {statement}"
     measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}
     retain, forget = (
         BeforeAfter(**{field: getattr(score, f"{name}_{field}", None) for field in BeforeAfter.__struct_fields__})

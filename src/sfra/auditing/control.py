@@ -16,11 +16,11 @@ import torch
 from sfra.attack.grid import Job, Setting, relearn_jobs, seeds_of
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import confusion
-from sfra.auditing.inputs import KNOWN, Subject
 from sfra.auditing.measure import measure
 from sfra.auditing.result import Control, Hidden, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import compare, scores
+from sfra.auditing.subject import KNOWN, Subject
 from sfra.core.head import MIN_CLASSES, Head
 from sfra.core.types import Progress
 

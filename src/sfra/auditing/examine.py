@@ -16,9 +16,10 @@ from sfra.auditing.evaluate import confusion
 from sfra.auditing.findings.facts import normalises
 from sfra.auditing.findings.fit import class_order, confidence_gap, inputs_differ, retain_low
 from sfra.auditing.findings.release import row_outlier
-from sfra.auditing.inputs import KNOWN, Subject, load_parts, open_subject
+from sfra.auditing.inputs import load_parts, open_subject
 from sfra.auditing.naming import check_order
 from sfra.auditing.result import Finding
+from sfra.auditing.subject import KNOWN, Subject
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.text import written_out
@@ -28,7 +29,7 @@ from sfra.release import Release, load
 from sfra.release.base import Arch, loader_of
 
 
-class Row(Struct, frozen=True, kw_only=True):
+class Output(Struct, frozen=True, kw_only=True):
     """One output of the head."""
 
     label: int
@@ -52,12 +53,12 @@ class Examined(Struct, frozen=True, kw_only=True):
     """Whether a layer normalises features; None where the layers cannot be seen."""
     median_norm: float
     median_bias: float
-    odd_rows: tuple[Row, ...]
+    odd_rows: tuple[Output, ...]
     """Outputs unlike the others: one that was masked, zeroed or biased away stands out."""
     preprocess: dict[str, Any] | None
     """How images are prepared; None: they go in as they are."""
     class_names: tuple[str, ...] | None
-    data: Measured | None
+    data: OnData | None
 
     @property
     def suspects(self) -> list[int]:
@@ -66,7 +67,7 @@ class Examined(Struct, frozen=True, kw_only=True):
         return unknown or [row.label for row in self.odd_rows]
 
 
-class Measured(Struct, frozen=True, kw_only=True):
+class OnData(Struct, frozen=True, kw_only=True):
     """What the model makes of the data, as it is."""
 
     source: str
@@ -114,7 +115,7 @@ def examine(
     )
 
 
-def odd_outputs(head: Head) -> tuple[Row, ...]:
+def odd_outputs(head: Head) -> tuple[Output, ...]:
     """Return the rows that stand out among all others in norm or bias, as they are or centred on their mean.
 
     >>> weight, bias = torch.eye(5), torch.tensor([0.0, 0.0, -9.0, 0.0, 0.0])
@@ -127,11 +128,11 @@ def odd_outputs(head: Head) -> tuple[Row, ...]:
         for label, (norm, bias) in enumerate(zip(norms, biases, strict=True)):
             others = [[*values[:label], *values[label + 1 :]] for values in (norms, biases)]
             if row_outlier(label, norm, bias, *others) is not None:
-                found[label] = Row(label=label, norm=own[label], bias=bias)
+                found[label] = Output(label=label, norm=own[label], bias=bias)
     return tuple(found[label] for label in sorted(found))
 
 
-def _measure(subject: Subject, release: Release) -> Measured | None:
+def _measure(subject: Subject, release: Release) -> OnData | None:
     test = subject.test
     if test is None:
         return None
@@ -148,7 +149,7 @@ def _measure(subject: Subject, release: Release) -> Measured | None:
     sizes, right = counts.sum(1), counts.diagonal()
     shares = {label: int(right[label]) / int(sizes[label]) for label in torch.nonzero(sizes).flatten().tolist()}
     unknown = {label: share for label, share in shares.items() if share < KNOWN}
-    return Measured(
+    return OnData(
         source=test.source,
         kind=subject.kind or "features",
         samples=len(test),

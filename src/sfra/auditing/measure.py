@@ -9,8 +9,8 @@ import torch
 
 from sfra.attack.grid import Run
 from sfra.auditing.evaluate import evaluate
-from sfra.auditing.inputs import Measurable, Subject
 from sfra.auditing.rules import RULES, select
+from sfra.auditing.subject import Measurable, Subject
 from sfra.auditing.trace import Trace
 
 

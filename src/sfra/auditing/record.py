@@ -10,9 +10,9 @@ from typing import Literal
 
 from sfra._version import __version__
 from sfra.auditing.evaluate import confusion
-from sfra.auditing.inputs import Subject
 from sfra.auditing.measure import Evidence, Measured
 from sfra.auditing.result import Confusion, DataFacts, ProbeFacts, ReleaseFacts, RunTrace, SupportFacts
+from sfra.auditing.subject import Subject
 from sfra.core.types import Curve
 from sfra.data.sets import hash_arrays
 

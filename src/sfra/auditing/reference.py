@@ -12,12 +12,12 @@ from sfra.attack.grid import settings_of
 from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.findings import Facts, raise_findings
 from sfra.auditing.findings.registry import critical
-from sfra.auditing.inputs import Subject, refuse_same
 from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
 from sfra.auditing.result import AuditResult, Finding, ReleaseFacts, RunTrace, Score
 from sfra.auditing.rules import RULES
 from sfra.auditing.score import class_scores, scores
+from sfra.auditing.subject import Subject, refuse_same
 from sfra.core.errors import InputError
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f", "expect_accuracy")

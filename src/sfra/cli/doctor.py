@@ -17,7 +17,7 @@ from sfra.cli.progress import showing
 from sfra.core.errors import counted, printable
 
 if TYPE_CHECKING:
-    from sfra.auditing.examine import Examined, Measured
+    from sfra.auditing.examine import Examined, OnData
 
 SHOWN = 8
 """Classes that are printed one by one."""
@@ -76,7 +76,7 @@ def _lines(found: Examined) -> Iterator[str]:
         yield from _measured(found.data)
 
 
-def _measured(data: Measured) -> Iterator[str]:
+def _measured(data: OnData) -> Iterator[str]:
     yield f"Data           {data.source} ({counted(data.samples, 'sample', 'samples')}, {data.kind})"
     yield f"Accuracy       {100 * data.accuracy:.1f} %"
     unknown = [f"{label} ({100 * share:.1f} %)" for label, share in data.unknown.items()]

@@ -10,10 +10,10 @@ import msgspec
 
 from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.inputs import Measurable
 from sfra.auditing.measure import measure
 from sfra.auditing.rules import RULES
 from sfra.auditing.score import scores
+from sfra.auditing.subject import Measurable
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Progress
