@@ -26,8 +26,6 @@ import time
 from pathlib import Path
 
 from reproduction.heads import own_goals, take_heads
-from reproduction.keep import keep
-from reproduction.report import make_documents, make_report
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress
@@ -45,14 +43,14 @@ PROTOCOLS = (
 )
 
 
-def turn(goal: Goal) -> tuple[bool, bool, bool, str]:
+def turn(goal: Goal) -> tuple[bool, bool, str, bool]:
     """Sort goals so that a run that is cut short has whole classes.
 
-    References go first, then class by class, then the linear probes, which are slow beside others, then ablations.
+    Class by class, its reference first, then the linear probes, which are slow beside others, then ablations.
     """
     reference = goal.identity["method"] in ("original", "retrained")
     main = goal.identity.get("audit", "main") == "main"
-    return not main, goal.what == "linear-probe", not reference, str(goal.identity.get("forget", ""))
+    return not main, goal.what == "linear-probe", str(goal.identity.get("forget", "")), not reference
 
 
 def share_gpu() -> None:
@@ -114,8 +112,12 @@ def main() -> int:
     if asked.command == "heads":
         print(f"{asked.out}: {take_heads(asked.protocols, Store(asked.store, read_only=True), asked.out)} heads")
     elif asked.command == "keep":
+        from reproduction.keep import keep
+
         keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
     else:
+        from reproduction.report import make_documents, make_report
+
         make_documents()
         make_report(asked.out)
     return 0
