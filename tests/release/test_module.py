@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear, log_softmax, relu
+from torch.nn.functional import linear, log_softmax, normalize, relu
 from torch.nn.utils import parametrizations
 
 from builders.modules import EXAMPLE, IMAGES, C, D, End, Net
@@ -63,6 +63,20 @@ ENDS: dict[str, End] = {
     "features overwritten afterwards": overwriting,
     "probabilities": lambda n, x: resnet(n, x).softmax(dim=1),
     "log-probabilities": lambda n, x: log_softmax(resnet(n, x), dim=-1),
+    "temperature": lambda n, x: resnet(n, x) / 2.0,
+    "temperature repeated for each score": lambda n, x: resnet(n, x) / n.warmth.unsqueeze(1).expand(len(x), C),
+    "temperature, in place": lambda n, x: resnet(n, x).div_(n.warmth),
+    "tempered probabilities": lambda n, x: (resnet(n, x) / 1.5).softmax(1),
+    "log-tempered probabilities": lambda n, x: log_softmax(n.warmth * resnet(n, x), dim=1),
+    "scale and shift for each output": lambda n, x: n.shift + n.matrix[:, 0] * n.bare(n.pooled(x)) - 0.25,
+    "the difference to a number": lambda n, x: n.warmth - resnet(n, x),
+    "scale after tokens": lambda n, x: 3.0 * n.fc(tokens(n, x)).mean(dim=1),
+    "scale before a pool": lambda n, x: (n.conv_head(n.trunk(x)) * n.warmth + n.offset[:, None, None]).mean((2, 3)),
+    "a class switched off": lambda n, x: resnet(n, x) + n.switched_off,
+    "cosine classifier": lambda n, x: 16 * linear(normalize(n.pooled(x)), normalize(n.fc.weight)),
+    "cosine classifier, its scale a parameter": lambda n, x: (
+        n.warmth.exp() * normalize(n.pooled(x)) @ normalize(n.matrix).T
+    ),
     "an object with logits": lambda n, x: SimpleNamespace(logits=resnet(n, x), hidden=x),
     "a dict with logits": lambda n, x: {"features": n.pooled(x), "logits": n.fc(n.pooled(x))},
     "a tuple": lambda n, x: (n.pooled(x), n.fc(n.pooled(x)), None),
@@ -81,6 +95,8 @@ class Rich(Net):
         self.bare, self.back = nn.Linear(D, C, bias=False), nn.Linear(C, D)
         self.matrix, self.offset = nn.Parameter(torch.randn(C, D)), nn.Parameter(torch.randn(C))
         self.constant = torch.randn(D, C)  # that no state dict holds
+        self.warmth, self.shift = nn.Parameter(torch.tensor([1.7])), nn.Parameter(torch.randn(1, C))
+        self.switched_off = torch.tensor([0.0, 0.0, -1e9, 0.0, 0.0])
         self.normed = parametrizations.weight_norm(nn.Linear(D, C))
         with torch.no_grad():
             self.normed.parametrizations.weight.original0.mul_(3)

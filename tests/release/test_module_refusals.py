@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import cosine_similarity, linear, normalize, relu
+from torch.nn.functional import cosine_similarity, linear, relu
 
 from builders.modules import EXAMPLE, IMAGES, C, D, End, Net
 from sfra.core.errors import InputError
@@ -28,11 +28,11 @@ def masked_in_place(net: Net, x: Tensor) -> Tensor:
 
 
 NOT_LINEAR: dict[str, End] = {
-    "temperature": lambda n, x: logits(n, x) / 2.0,
-    "tempered probabilities": lambda n, x: (logits(n, x) / 1.5).softmax(1),
-    "cosine classifier": lambda n, x: 16 * linear(normalize(n.pooled(x)), normalize(n.fc.weight)),
+    "a temperature for each input": lambda n, x: logits(n, x) * n.pooled(x)[:, :1],
+    "relu, then a class switched off": lambda n, x: relu(logits(n, x)) + torch.tensor([0.0, 0.0, -1e9, 0.0, 0.0]),
     "cosine similarity": lambda n, x: cosine_similarity(n.pooled(x)[:, None], n.fc.weight[None], dim=2),
     "relu": lambda n, x: relu(logits(n, x)),
+    "scores of length one": lambda n, x: logits(n, x) / logits(n, x).norm(),
     "distances": lambda n, x: -torch.cdist(n.pooled(x), n.fc.weight),
     "masked in place": masked_in_place,
     "ensemble": lambda n, x: (logits(n, x) + logits(n, -x)) / 2,
@@ -44,6 +44,19 @@ def test_an_end_that_is_not_linear_is_refused(name: str) -> None:
     assert load(Net(), example=EXAMPLE).head.classes == C  # the control
     with pytest.raises(InputError, match=r"no linear layer produces this model's logits\n(.*\n)+.*\[3, 5\]"):
         load(Net(NOT_LINEAR[name]), example=EXAMPLE)
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        lambda n, x: logits(n, x) / n.pooled(x).norm(),
+        lambda n, x: logits(n, x) - x.mean(),
+        lambda n, x: logits(n, x) + n.pooled(x)[0, :C],
+    ],
+)
+def test_a_scale_or_shift_that_depends_on_the_batch_is_refused(end: End) -> None:
+    with pytest.raises(InputError, match=r"(?s)no linear layer produces.*that depends on the input"):
+        load(Net(end), example=EXAMPLE)
 
 
 def test_fewer_than_three_outputs_are_refused() -> None:

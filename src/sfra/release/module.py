@@ -17,7 +17,7 @@ from sfra.core.types import Bias, Features, Weight
 from sfra.release.base import Loader, Options, Release, fingerprint, one_line, usable_device
 from sfra.release.forward import batches, check_watchable, fit, place, undisturbed, unwrap
 from sfra.release.preprocess import Preprocess
-from sfra.release.watch import PICKS, Reached, Seen, Watch, explain
+from sfra.release.watch import PICKS, LinearCall, Reached, Seen, Watch, explain
 
 
 class ModuleLoader(Loader):
@@ -97,15 +97,17 @@ def load_module(
     check_watchable(plain)
     if options.device is not None and usable_device(options.device) != place(plain)[0]:
         plain = _copy_to(plain, options.device)
-    seen, pick = _find_head(plain, options.example, shapes)
-    head = Head(seen.call.weight, seen.call.bias)
+    seen, pick, batch = _find_head(plain, options.example, shapes)
+    call = seen.folded()
+    head = Head(call.weight, call.bias)
+    encoder = ModuleEncoder(model=plain, ordinal=seen.ordinal, pick=pick, weight=seen.own.weight, bias=seen.own.bias)
+    if seen.steps:
+        _confirm(encoder, head, batch)
     weights = {name: value for name, value in plain.state_dict().items() if isinstance(value, Tensor)}
     structure = f"{type(plain).__qualname__}|{plain!r}|{head.fingerprint}"
     return Release(
         head=head,
-        encoder=ModuleEncoder(
-            model=plain, ordinal=seen.ordinal, pick=pick, weight=seen.call.weight, bias=seen.own_bias
-        ),
+        encoder=encoder,
         source=source or f"{type(plain).__name__} (nn.Module)",
         fingerprint=fingerprint(weights, structure=structure),
         class_names=names,
@@ -128,8 +130,8 @@ def _copy_to(model: nn.Module, device: str | torch.device) -> nn.Module:
         ) from problem
 
 
-def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[int, ...]]) -> tuple[Seen, str]:
-    """Run the model on the first example that fits and return the call that gives its output."""
+def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[int, ...]]) -> tuple[Seen, str, Tensor]:
+    """Run the model on the first example that fits; return the call that gives its output, the pick and the example."""
     problem: object = None
     output: object = None
     for batch in batches(model, example, shapes):
@@ -142,7 +144,7 @@ def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[
             continue
         candidates = logit_candidates(output, len(batch))
         if candidates:
-            return _choose(model, candidates, watch.seen)
+            return *_choose(model, candidates, watch.seen), batch
     if output is not None:
         raise InputError(
             "the model's output is not one row of logits per input",
@@ -175,24 +177,39 @@ def _choose(model: nn.Module, outputs: Sequence[Tensor], seen: Sequence[Seen]) -
     found: list[tuple[Seen, str]] = []
     for output in outputs:
         _check_finite(model, output)
-        matches = ((candidate, explain(candidate.call, output)) for candidate in reversed(seen))
+        fitting = (one for one in reversed(seen) if len(one.own.weight) == output.shape[1])
+        matches = ((candidate, explain(candidate.folded(), output)) for candidate in fitting)
         found += islice(((candidate, pick) for candidate, pick in matches if pick is not None), 1)
     if len(found) > 1:
         raise InputError(
             "the model returns several outputs with a linear end",
             expected="one output of logits, or one that is called 'logits'",
-            got=", ".join(f"[n, {candidate.call.weight.shape[0]}]" for candidate, _ in found),
+            got=", ".join(f"[n, {len(candidate.own.weight)}]" for candidate, _ in found),
             do="wrap the model so that it returns only its logits",
         )
     if not found:
-        raise InputError(
-            "no linear layer produces this model's logits",
-            expected="logits = W z + b of one linear layer, matrix product or 1x1 convolution",
-            got=f"{len(seen)} linear calls, and none gives the output {list(outputs[0].shape)}",
-            do="a temperature, a cosine classifier or any step after the last layer must be folded into W and b,"
-            " or removed; a head by itself can be audited with sfra.Head(weight, bias)",
-        )
+        raise _no_head(f"{len(seen)} linear calls, and none gives the output {list(outputs[0].shape)}")
     return found[0]
+
+
+def _no_head(got: str) -> InputError:
+    return InputError(
+        "no linear layer produces this model's logits",
+        expected="logits = W z + b of one linear layer, matrix product or 1x1 convolution; a fixed scale or shift, a"
+        " softmax or a log-softmax may follow",
+        got=got,
+        do="return the logits before any other step; a head by itself can be audited with sfra.Head(weight, bias)",
+    )
+
+
+def _confirm(encoder: ModuleEncoder, head: Head, batch: Tensor) -> None:
+    """Refuse a scale or shift after the last layer that is another one for other inputs."""
+    other = batch.flip(-1) * 0.5 if batch.is_floating_point() else batch.flip(-1)
+    with undisturbed(encoder.model):
+        outputs = logit_candidates(encoder.model(fit(encoder.model, other)), len(other))
+    call = LinearCall(positions=encoder(other)[:, None], weight=head.weight, bias=head.bias)
+    if not any(explain(call, output.float()) for output in outputs):
+        raise _no_head("a scale or shift after the last linear layer that depends on the input")
 
 
 def _check_finite(model: nn.Module, output: Tensor) -> None:

@@ -11,6 +11,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn import functional
 from torch.overrides import TorchFunctionMode
+from torch.utils.weak import WeakTensorKeyDictionary
 
 from sfra.core.errors import InputError
 from sfra.core.types import Bias, Features, Logits, Weight
@@ -65,26 +66,54 @@ def explain(call: LinearCall, output: Logits) -> str | None:
     b = torch.zeros(len(W), device="cpu").double() if call.bias is None else call.bias.cpu().double()
     for name in ["only"] if positions.shape[1] == 1 else ["mean", "first", "last"]:
         z = PICKS[name](positions)
-        bound = z.abs() @ W.abs().T + b.abs()
-        slack = max(2e-4, 2 * unit) * bound.amax(dim=1, keepdim=True) + 1e-9
-        pairs = _readings(z @ W.T + b, target)
-        if any(bool(((mine - theirs).abs() <= slack).all()) for mine, theirs in pairs):
+        slack = max(2e-4, 2 * unit) * (z.abs() @ W.abs().T + b.abs()) + 1e-9
+        readings = _readings(z @ W.T + b, target, slack)
+        if any(bool(((mine - theirs).abs() <= room).all()) for mine, theirs, room in readings):
             return name
     return None
 
 
-def _readings(logits: Tensor, output: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Pair the logits with the output read as logits, as log-probabilities and as probabilities."""
+def _readings(logits: Tensor, output: Tensor, slack: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """Pair the logits with the output read as logits, as log-probabilities and as probabilities, and say how close.
+
+    An error ``e_c`` of each logit moves the logarithm of their sum by ``sum_c p_c e_c``.
+    """
+    yield logits, output, slack
     logs = logits.log_softmax(dim=1)
-    yield logits, output
-    yield logs, output
+    slack = slack + (logs.exp() * slack).sum(dim=1, keepdim=True)
+    yield logs, output, slack
     if bool(((output >= 0) & (output <= 1 + 1e-3)).all()):
         least = torch.finfo(torch.float32).tiny
-        yield logs.clamp_min(torch.tensor(least).log().item()), output.clamp_min(least).log()
+        yield logs.clamp_min(torch.tensor(least).log().item()), output.clamp_min(least).log(), slack
 
 
 Parts = tuple[Tensor, Tensor, Tensor | None]
 """Input with its features in the last dimension, ``W`` and ``b`` of a call."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Step:
+    """A fixed number for each output that is added to, subtracted from, multiplied with or divided into the scores."""
+
+    kind: str
+    """``add``, ``sub``, ``mul`` or ``div``."""
+    value: Tensor
+    """One number, or one for each output."""
+    reflected: bool
+    """Whether the scores are the second operand."""
+
+    def fold(self, call: LinearCall) -> LinearCall:
+        """Put the step into the head: ``s (W z + b) + t = (s W) z + (s b + t)``."""
+        W, v = call.weight.double(), self.value.to(call.weight.device).double()
+        b = torch.zeros(len(W), dtype=W.dtype, device=W.device) if call.bias is None else call.bias.double()
+        if self.kind == "add":
+            b = b + v
+        elif self.kind == "sub":
+            W, b = (-W, v - b) if self.reflected else (W, b - v)
+        else:
+            factor = (v if self.kind == "mul" else 1 / v).expand(len(W))
+            W, b = factor[:, None] * W, factor * b
+        return replace(call, weight=W, bias=b)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -93,10 +122,17 @@ class Seen:
 
     ordinal: int
     """How many linear calls came before the one whose input this is."""
-    call: LinearCall
-    """What was computed."""
-    own_bias: Tensor | None
-    """The bias if that same call adds it; None if there is none or a later call does."""
+    own: LinearCall
+    """What that call computed."""
+    steps: tuple[Step, ...] = ()
+    """What was done to its result afterwards."""
+
+    def folded(self) -> LinearCall:
+        """Return the call with the steps after it in its weights."""
+        call = self.own
+        for step in self.steps:
+            call = step.fold(call)
+        return call
 
 
 class Reached(BaseException):
@@ -119,7 +155,7 @@ class Watch(TorchFunctionMode):
         super().__init__()
         self.seen: list[Seen] = []
         self._rows, self._stop_at, self._count = rows, stop_at, 0
-        self._products: dict[int, tuple[Tensor, Seen]] = {}
+        self._products: WeakTensorKeyDictionary = WeakTensorKeyDictionary()
 
     def __torch_function__(
         self,
@@ -132,12 +168,13 @@ class Watch(TorchFunctionMode):
         kwargs = kwargs or {}
         # The input is read before the call and copied: the model may overwrite it afterwards.
         seen = self._read(func, args, kwargs) if func in READERS else None
+        if seen is None and self._stop_at is None:
+            seen = self._follow(func, args, kwargs)
         result = func(*args, **kwargs)
-        if seen is not None:
+        if seen is not None and func in READERS.keys() | STEPS.keys():
             self.seen.append(seen)
-            self._products[id(result)] = (result, seen)
-        elif func in ADDITIONS and self._stop_at is None:
-            self._read_addition(args)
+        if seen is not None and isinstance(result, Tensor):
+            self._products[result] = seen
         return result
 
     def _read(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Seen | None:
@@ -149,17 +186,39 @@ class Watch(TorchFunctionMode):
             return None
         if self._stop_at is not None:
             raise Reached(call)
-        return Seen(ordinal=ordinal, call=call, own_bias=call.bias)
+        return Seen(ordinal=ordinal, own=call)
 
-    def _read_addition(self, args: Sequence[Any]) -> None:
-        """Record ``x @ W.T`` a second time once its bias is added."""
-        for term, bias in (args[:2], args[1::-1]) if len(args) >= 2 else ():
-            product, seen = self._products.get(id(term), (None, None))
-            if product is not term or seen is None or not isinstance(bias, Tensor):
-                continue
-            if seen.call.bias is None and bias.numel() == seen.call.weight.shape[0]:
-                biased = replace(seen.call, bias=bias.detach().flatten().clone())
-                self.seen.append(replace(seen, call=biased))
+    def _follow(self, func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Seen | None:
+        """Keep track of scores through a step with a fixed number, and through whatever else takes them alone.
+
+        Nothing is believed yet: whether the head still gives the output is for :func:`explain` to say.
+        """
+        found = [place for place, term in enumerate(args[:2]) if isinstance(term, Tensor) and term in self._products]
+        if len(found) != 1 or (found != [0] and func not in STEPS):
+            return None
+        seen: Seen = self._products[args[found[0]]]
+        if func not in STEPS:
+            return seen
+        reflected, kind = found == [1], STEPS[func]
+        plain = len(args) == 2 and not kwargs and not (reflected and kind == "div")
+        value = _per_output(args[1 - found[0]], len(seen.own.weight)) if plain else None
+        if value is None:
+            return None
+        return replace(seen, steps=(*seen.steps, Step(kind=kind, value=value, reflected=reflected)))
+
+
+def _per_output(term: object, classes: int) -> Tensor | None:
+    """Return one number, or one for each output, if that is what a term holds, repeated for each row or not."""
+    if isinstance(term, int | float):
+        return torch.tensor(float(term), device="cpu")
+    if not isinstance(term, Tensor) or not term.is_floating_point():
+        return None
+    if term.numel() in (1, classes):
+        return term.detach().flatten().clone()
+    if term.shape[-1] != classes:
+        return None
+    rows = term.detach().reshape(-1, classes)
+    return rows[0].clone() if bool((rows == rows[0]).all()) else None
 
 
 def as_call(parts: Parts | None, rows: int, *, copy: bool) -> LinearCall | None:
@@ -225,5 +284,9 @@ READERS: dict[Callable[..., Any], Callable[..., Parts | None]] = {
 }
 """Functions that may be a head, with what reads their arguments."""
 
-ADDITIONS = {torch.add, torch.Tensor.add, torch.Tensor.add_}
-"""Functions that may add the bias to a product."""
+STEPS: dict[Callable[..., Any], str] = {
+    getattr(where, f"{kind}{ending}"): kind
+    for kind in ("add", "sub", "mul", "div")
+    for where, ending in ((torch, ""), (torch.Tensor, ""), (torch.Tensor, "_"))
+}
+"""Functions that may add a bias to a product, or shift or scale it."""
