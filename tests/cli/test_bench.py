@@ -178,7 +178,11 @@ def test_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone(
 
     status = run(capfd, "bench", "status", *command[:3])
     assert status.code == 0
-    assert "raised: RuntimeError: not today" in status.err
+    line = next(i for i, text in enumerate(MOODY.splitlines(), 1) if "not today" in text)
+    assert f"  raised: RuntimeError: not today\n  at {own / 'moody_method.py'}:{line} in plan\n  log: " in status.err
+    log = Path(status.err.split("  log: ")[1].splitlines()[0])
+    assert log.read_text().startswith("moody_method:Moody 3 (digits, small-mlp, seed 0)\n\nraised: RuntimeError: not")
+    assert "Traceback (most recent call last)" in log.read_text()
     found = json.loads(run(capfd, "bench", "status", *command[:3], "--json").out)
     assert [(each["kind"], each["reason"], each["attempts"]) for each in found["failed"]] == [("unlearn", "raised", 1)]
     assert {each["by"] for each in found["blocked"]} == {"moody_method:Moody 3 (digits, small-mlp, seed 0)"}
@@ -194,13 +198,50 @@ def test_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone(
 
     refused = run(capfd, "bench", "retry", *command, "--device", "nowhere")
     assert refused.code == 2
-    assert len(list((own / "store/failures").iterdir())) == 1  # nothing was cleared for a run that cannot be
+    assert len(list((own / "store/failures").glob("*.json"))) == 1  # nothing was cleared for a run that cannot be
     retried = run(capfd, "bench", "retry", *command)
     assert retried.code == 0
     assert "failed cells that will be tried again: 1" in retried.err
     assert retried.out.startswith(f"{GOALS + 3} of {GOALS + 3} goals done")
     assert "not there" not in (complete := run(capfd, "bench", "report", *command[:3]).out)
     assert "moody" in complete
+    assert list((own / "store/failures").iterdir()) == []
+
+
+def test_a_method_that_was_edited_is_computed_again_and_the_others_are_not(own: Path, capfd: Capture) -> None:
+    text = (own / "moody.toml").read_text().replace("moody_method:Moody", "./moody_method.py:Moody")
+    (own / "moody.toml").write_text(text)
+    command = ("bench", "run", "moody.toml", "--store", "store", "--workers", 1, "--json")
+    first = json.loads(run(capfd, *command).out)
+    assert (first["complete"], first["computed"]) == (True, 1 + 3 + 3)  # the model, its features, three results
+    (own / "moody_method.py").write_text(MOODY.replace("epochs: int = 1", "epochs: int = 1  # still"))
+    assert not json.loads(run(capfd, "bench", "status", *command[2:5], "--json").out)["complete"]
+    assert json.loads(run(capfd, *command).out)["computed"] == 1 + 3 + 3
+    (own / "moody_method.py").write_text(MOODY)
+    assert json.loads(run(capfd, *command).out)["computed"] == 0  # the first results are still there
+
+
+@pytest.mark.parametrize(
+    ("only", "again", "others"),
+    [
+        ("method=delete", 1 + 3 + 3, 0),  # the model, its features, three results
+        ("method=delete,what=audit", 1, 0),
+        ("method=retrained", 1 + 3 + 3, 2),  # two audits compare with it
+        ("what=accuracy", 1 + 1, 2 * (1 + 3 + 3)),  # the original, of which two of the three models were made
+    ],
+)
+def test_rerun_computes_a_part_again_and_removes_what_was_made_of_it(
+    own: Path, capfd: Capture, only: str, again: int, others: int
+) -> None:
+    before = {path: path.stat().st_mtime_ns for path in own.glob("store/cells/*/*/result.json")}
+    ran = run(capfd, "bench", "rerun", "own.toml", "--store", "store", "--only", only, "--workers", 1)
+    assert ran.code == 0
+    assert f"cells that will be computed again: {again}\n" in ran.err
+    assert (f"\n{others} other cells were made of them and removed: sfra bench run own" in ran.err) == bool(others)
+    kept = [path for path, when in before.items() if path.exists() and path.stat().st_mtime_ns == when]
+    assert len(kept) == len(before) - again - others
+    assert run(capfd, "bench", "run", "own.toml", "--store", "store", "--quiet", "--workers", 1).code == 0
+    assert set(own.glob("store/cells/*/*/result.json")) == {*before}
 
 
 @pytest.mark.usefixtures("interruptible")
@@ -267,6 +308,8 @@ def test_bench_refuses_a_wrong_protocol_at_once(own: Path, capfd: Capture, chang
         (("run", "own.toml", "--device", "cpu,nowhere"), "nowhere"),
         (("run", "own.toml", "--workers", "0"), "--workers"),
         (("run", "own.toml", "--time-limit", "0"), "seconds above 0"),
+        (("rerun", "own.toml"), "--only"),
+        (("rerun", "own.toml", "--only", "method=delete"), "no benchmark store"),
         (("status", "own.toml"), "fresh"),
         (("report", "own.toml"), "sfra bench run"),
     ],
@@ -294,7 +337,7 @@ def test_missing_data_set_is_one_message_before_any_work(
     assert not (own / "fresh").exists()
 
 
-@pytest.mark.parametrize("command", ["run", "retry"])
+@pytest.mark.parametrize("command", ["run", "retry", "rerun"])
 @pytest.mark.parametrize(("store", "message"), [("foreign", "foreign"), ("newer", "newer sfra"), ("file", "file")])
 def test_what_is_no_store_is_refused_and_left_alone(
     own: Path, capfd: Capture, command: str, store: str, message: str
@@ -305,7 +348,8 @@ def test_what_is_no_store_is_refused_and_left_alone(
     (own / "newer/store.json").write_text('{"sfra": "benchmark store", "layout": 99}')
     (own / "file").write_text("mine")
     before = content(own)
-    ran = run(capfd, "bench", command, "own.toml", "--store", store)
+    part = ("--only", "method=delete") if command == "rerun" else ()
+    ran = run(capfd, "bench", command, "own.toml", "--store", store, *part)
     assert (ran.code, ran.out) == (2, "")
     assert message in ran.err.lower()
     assert "Traceback" not in ran.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import sys
 import warnings
 from collections.abc import Iterator
@@ -37,8 +38,10 @@ class Outside:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def module(self, name: str, code: str) -> None:
-        (self.folder / f"{name}.py").write_text(code, encoding="utf-8")
+    def module(self, name: str, code: str) -> Path:
+        path = self.folder / f"{name}.py"
+        path.write_text(code, encoding="utf-8")
+        return path
 
     def package(self, name: str, **entries: str) -> None:
         """Install the metadata of a package that announces methods, as an installer would write it."""
@@ -81,7 +84,8 @@ def test_a_class_that_its_module_registers_keeps_its_registered_name(outside: Ou
         ("broken:Mine", r"(?s)broken fails when it is imported.*ZeroDivisionError"),
         ("lacking:Mine", r"(?s)lacking fails when it is imported.*'not_installed'"),
         ("mine:", "not the address of a method"),
-        ("./mine.py:Mine", "not the address of a method"),
+        ("./mine.py:Mine", "the file of the method does not exist"),
+        ("./mine.py:", "not the address of a method"),
     ],
 )
 def test_an_address_that_leads_to_no_method_is_refused_with_the_reason(
@@ -145,3 +149,24 @@ def test_a_name_that_is_taken_is_refused_to_the_later_package(outside: Outside) 
     assert [str(w.message).count("got:") for w in caught] == [1, 1]
     assert unlearn.get("mine")().__class__.__name__ == "One"
     assert unlearn.get("delete") is unlearn.Delete
+
+
+def test_a_method_is_found_by_its_file_once_in_a_process(outside: Outside, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = outside.module("by_file", method("Mine", '@register("of-a-file")'))
+    monkeypatch.chdir(path.parent)
+    found = unlearn.get("./by_file.py:Mine")
+    assert unlearn.get("./by_file.py:Mine") is found
+    assert unlearn.get("of-a-file") is found
+
+
+def test_the_source_of_a_method_is_that_of_its_file_and_of_its_own_bases(outside: Outside) -> None:
+    base = outside.module("source_base", method("Base"))
+    text = method("Mine").replace("(Finetune)", "(Base)") + "\n"
+    mine = outside.module("source_mine", "from source_base import Base\n" + text)
+    before = unlearn.source_of("source_mine:Mine")
+    both = b"\0".join(path.read_bytes() for path in (base, mine))
+    assert before == hashlib.sha256(both).hexdigest()
+    base.write_text(base.read_text() + "# changed\n")
+    assert unlearn.source_of("source_mine:Mine") not in (before, None)
+    published = [name for name in unlearn.names() if unlearn.get(name).__module__.startswith("sfra.")]
+    assert {unlearn.source_of(name) for name in published} == {None}

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from sfra.bench.engine.summary import Summary
-    from sfra.bench.grid import protocol_status, retry_failed, run_protocol
+    from sfra.bench.grid import discard_done, protocol_status, retry_failed, run_protocol
     from sfra.bench.protocol import Ablation, Diagnosed, Protocol, load_protocol
     from sfra.bench.report import BenchReport, make_report
 
 _NAMES = {
     "engine.summary": ("Summary",),
-    "grid": ("protocol_status", "retry_failed", "run_protocol"),
+    "grid": ("discard_done", "protocol_status", "retry_failed", "run_protocol"),
     "protocol": ("Ablation", "Diagnosed", "Protocol", "load_protocol"),
     "report": ("BenchReport", "make_report"),
 }
@@ -29,6 +29,7 @@ __all__ = [
     "Diagnosed",
     "Protocol",
     "Summary",
+    "discard_done",
     "load_protocol",
     "make_report",
     "protocol_status",

@@ -1,4 +1,4 @@
-"""Run a protocol on a store, look at it, and try failed cells again."""
+"""Run a protocol on a store, look at it, and compute failed or chosen cells again."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.engine.cell import reachable
-from sfra.bench.engine.run import retry, run, status
+from sfra.bench.engine.run import discard, retry, run, status
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, Summary
 from sfra.bench.plan import Goal, plan
@@ -101,6 +101,29 @@ def retry_failed(
     _, goals = _goals(protocol, only)
     open_store(store)
     return retry([goal.cell for goal in goals], Store(store))
+
+
+def discard_done(
+    protocol: str | Path | Protocol, store: str | Path = STORE, *, only: Mapping[str, str]
+) -> tuple[int, int]:
+    """Remove what is done of a part of a protocol, and all that was made of it, so that runs compute it again.
+
+    A model is made again where the part holds everything that is asked of it: ``method=delete`` makes it again,
+    ``method=delete,what=audit`` only audits it again. Failures of the part are forgotten.
+
+    Returns:
+        How many cells of the part a run will compute again, and how many others were made of them and are gone too.
+    """
+    chosen, part = _goals(protocol, only)
+    open_store(store)
+    opened = Store(store)
+    goals = {goal.cell.key: goal.cell for goal in part}
+    kept = {goal.model.key for goal in plan(chosen) if goal.cell.key not in goals}
+    models = [goal.model for goal in part if goal.model.key not in kept]
+    removed = {*discard([*goals.values(), *models], opened)}
+    failed = {failure.key for failure in retry([*goals.values()], opened)}
+    mine = reachable(goals.values())
+    return len(failed | (removed & mine.keys())), len(removed - mine.keys())
 
 
 def open_store(folder: str | Path) -> Store:

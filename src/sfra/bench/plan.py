@@ -33,6 +33,11 @@ class Goal:
     identity: Mapping[str, Any]
     """Data set, backbone, seed, forget set and method; for an audit also its name and what it varies."""
 
+    @property
+    def model(self) -> Cell:
+        """The model that it is about."""
+        return (self.cell if self.what == "accuracy" else self.cell.needs["test"]).needs["model"]
+
     def matches(self, only: Mapping[str, str]) -> bool:
         """Say whether the goal is among those asked for, such as ``{"method": "delete", "forget": "7"}``."""
         return all(str(self.identity.get(name, self.what if name == "what" else None)) == only[name] for name in only)
@@ -189,6 +194,8 @@ class _Plan:
                 "settings": _settings(unlearn.make_method(method, self.recipe.methods.get(method, {}))),
                 "seed": self.seed,
             }
+            if (source := unlearn.source_of(method)) is not None:
+                settings["source"] = source
         return Cell(
             kind="mask" if method in CONTROLS else "unlearn",
             settings=settings,

@@ -1,4 +1,4 @@
-"""``sfra bench``: run a grid of models and audits, look at it, try failed cells again, make tables, pack results."""
+"""``sfra bench``: run a grid of models and audits, look at it, compute cells again, make tables, pack results."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def run(
             address=address,
             progress=progress,
         )
-    _deliver(summary, json=json, quiet=quiet)
+    _deliver(summary, store, json=json, quiet=quiet)
     if summary.complete and not json and not quiet:
         say(f"make the tables with: sfra bench report {protocol} --store {store}")
     if summary.failed and not json and not quiet:
@@ -109,7 +109,7 @@ def status(
     from sfra.bench.grid import protocol_status
     from sfra.bench.plan import parse_only
 
-    _deliver(protocol_status(protocol, store, only=parse_only(only)), json=json, quiet=False)
+    _deliver(protocol_status(protocol, store, only=parse_only(only)), store, json=json, quiet=False)
 
 
 @bench.command("retry", cls=Command)
@@ -136,6 +136,43 @@ def retry(
     cleared = retry_failed(protocol, store, only=chosen)
     if not quiet:
         say(f"failed cells that will be tried again: {len(cleared)}")
+    run(protocol, store, only, executor, workers, time_limit, address, device, json, quiet, debug)
+
+
+@bench.command("rerun", cls=Command)
+def rerun(
+    protocol: Protocol,
+    only: Annotated[str, option("NAME=VALUE,…", "What to compute again, such as method=delete.", default=False)],
+    store: Store = STORE,
+    executor: Executor = "local",
+    workers: Workers = None,
+    time_limit: TimeLimit = None,
+    address: Address = None,
+    device: opt.Device = "cpu",
+    json: opt.Json = False,
+    quiet: opt.Quiet = False,
+    debug: opt.Debug = False,
+) -> None:
+    """Compute a part of a benchmark again.
+
+    What is done of it is removed, with all that was made of it, failures too; then sfra bench run begins. With
+    method=delete the models are made anew; with method=delete,what=audit they stay and only the audits are. Cells that
+    only failed are for sfra bench retry.
+
+    Example: sfra bench rerun digits --only method=delete
+    """
+    from sfra.bench.grid import check_run, discard_done, open_store
+    from sfra.bench.plan import parse_only
+
+    chosen = parse_only(only)
+    open_store(store)
+    check_run(protocol, store, only=chosen, executor=executor, device=device, address=address)
+    again, others = discard_done(protocol, store, only=chosen)
+    if not quiet:
+        say(f"cells that will be computed again: {again}")
+        if others:
+            told = counted(others, "other cell was", "other cells were")
+            say(f"{told} made of them and removed: sfra bench run {protocol} --store {store} computes the rest")
     run(protocol, store, only, executor, workers, time_limit, address, device, json, quiet, debug)
 
 
@@ -230,10 +267,13 @@ def unpack(
         typer.echo(f"{store}: {counted(new, 'new result', 'new results')}")
 
 
-def _deliver(summary: Summary, *, json: bool, quiet: bool) -> None:
+def _deliver(summary: Summary, store: Path, *, json: bool, quiet: bool) -> None:
     """Print the state of a grid, as JSON or in a line after its failures."""
+    from sfra.bench.grid import open_store
+
+    log_of = open_store(store).failure_log
     if json:
-        facts = ("label", "kind", "reason", "message", "attempts", "key")
+        facts = ("label", "kind", "reason", "message", "where", "attempts", "key")
         print_json(
             {
                 "schema": "sfra.bench-status/1",
@@ -244,7 +284,10 @@ def _deliver(summary: Summary, *, json: bool, quiet: bool) -> None:
                 "elsewhere": len(summary.elsewhere),
                 "running": [cell.label for cell in summary.running],
                 "left": len(summary.left),
-                "failed": [{name: getattr(failure, name) for name in facts} for failure in summary.failed],
+                "failed": [
+                    {**{name: getattr(failure, name) for name in facts}, "log": str(log_of(failure.key))}
+                    for failure in summary.failed
+                ],
                 "blocked": [{"label": one.cell.label, "by": one.by.label} for one in summary.blocked],
                 "seconds": round(summary.seconds, 3),
                 "eta_seconds": summary.eta,
@@ -253,7 +296,8 @@ def _deliver(summary: Summary, *, json: bool, quiet: bool) -> None:
     elif not quiet:
         for failure in summary.failed[:SHOWN]:
             first_line = failure.message.strip().partition("\n")[0]
-            say(f"failed: {failure.label}\n  {failure.reason}: {first_line}")
+            where = f"\n  at {failure.where}" if failure.where else ""
+            say(f"failed: {failure.label}\n  {failure.reason}: {first_line}{where}\n  log: {log_of(failure.key)}")
         if len(summary.failed) > SHOWN:
             say(f"… and {counted(len(summary.failed) - SHOWN, 'more failure', 'more failures')} (--json lists all)")
         typer.echo(f"{summary}" + (f" ({summary.seconds:.0f} s)" if summary.seconds else ""))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ast
 import importlib
-import importlib.util
 import re
 import sys
 from collections.abc import Callable, Iterator
@@ -18,6 +17,7 @@ from urllib.parse import parse_qsl
 from torch import nn
 
 from sfra.core.errors import InputError, MissingPackageError
+from sfra.core.modules import import_file
 from sfra.release.base import one_line
 
 ZOOS = {"torchvision": ("torchvision.models", "get_model"), "timm": ("timm", "create_model")}
@@ -153,17 +153,10 @@ def _executed(file: Path) -> ModuleType:
     """Import a file of the user's by its path."""
     if not file.is_file():
         raise InputError("the file of --arch does not exist", got=file, do="check the path")
-    name = f"sfra_arch_{file.stem}"
-    spec = importlib.util.spec_from_file_location(name, file)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module
     try:
-        spec.loader.exec_module(module)
+        return import_file(file)
     except Exception as problem:
         raise _broken(file.name, problem) from problem
-    return module
 
 
 def _broken(module: str, problem: Exception) -> InputError:

@@ -18,7 +18,7 @@ from sfra.unlearn.negative_gradient import NegativeGradient as NegativeGradient
 from sfra.unlearn.negative_gradient_plus import NegativeGradientPlus as NegativeGradientPlus
 from sfra.unlearn.quality import Quality, aus, measure, predict
 from sfra.unlearn.random_label import RandomLabel as RandomLabel
-from sfra.unlearn.registry import Description, check_recipe, describe, get, make_method, names, register
+from sfra.unlearn.registry import Description, check_recipe, describe, get, make_method, names, register, source_of
 from sfra.unlearn.retrained import Retrained as Retrained
 from sfra.unlearn.salun import SalUn as SalUn
 from sfra.unlearn.scrub import Scrub as Scrub
@@ -47,4 +47,5 @@ __all__ = [
     "names",
     "predict",
     "register",
+    "source_of",
 ]

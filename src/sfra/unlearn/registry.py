@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import MISSING, dataclass, fields
 from importlib import import_module
 from importlib.metadata import entry_points
+from pathlib import Path
 from types import ModuleType
 from typing import Any, TypeVar
 
 from sfra.core.errors import InputError, meant
+from sfra.core.modules import import_file
 from sfra.models.recipes import Recipe, make_settings
 from sfra.unlearn.base import UnlearningMethod
 
@@ -68,7 +72,8 @@ def get(name: str) -> Callable[..., UnlearningMethod]:
     """Find a method's class; call it with keyword hyper-parameters.
 
     Args:
-        name: A registered name, or the address of a class that is not registered: ``package.module:Class``.
+        name: A registered name, or the address of a class that is not registered: ``package.module:Class`` or
+            ``./file.py:Class``.
 
     >>> get("delete")(learning_rate=1e-2).epochs
     20
@@ -99,6 +104,25 @@ def describe(name: str) -> Description:
     settings = {field.name: field.default for field in fields(method) if field.default is not MISSING}
     summary = (method.__doc__ or "").strip().partition("\n")[0]
     return Description(name=method.name, summary=summary, needs=method.needs, settings=settings)
+
+
+def source_of(name: str) -> str | None:
+    """Return the SHA-256 of the files that define a method of the user's own; None for one of this package.
+
+    Those are the file of the class and of each class outside this package that it inherits from. What these files
+    import is not looked at.
+
+    >>> source_of("delete") is None
+    True
+    """
+    ours = {"sfra", *sys.stdlib_module_names}
+    own = [one for one in _find(name).__mro__ if one.__module__.partition(".")[0] not in ours]
+    try:
+        files = sorted({inspect.getfile(one) for one in own})
+        content = [Path(file).read_bytes() for file in files]
+    except (OSError, TypeError) as problem:
+        raise InputError(f"the source of {name} cannot be read", got=problem, do="put the class in a file") from None
+    return hashlib.sha256(b"\0".join(content)).hexdigest() if content else None
 
 
 def load_plugins() -> tuple[str, ...]:
@@ -179,10 +203,12 @@ def check_method(found: object) -> type[UnlearningMethod]:
 
 
 def _import_method(address: str) -> type[UnlearningMethod]:
-    """Import a method class by its address, ``package.module:Class``."""
-    module, _, name = address.partition(":")
-    if not all(part.isidentifier() for part in (*module.split("."), *name.split("."))):
-        raise InputError("this is not the address of a method", expected="package.module:Class", got=address)
+    """Import a method class by its address, ``package.module:Class`` or ``./file.py:Class``."""
+    module, _, name = address.rpartition(":")
+    parts = name.split(".") if module.endswith(".py") else [*module.split("."), *name.split(".")]
+    if not all(part.isidentifier() for part in parts):
+        expected = "package.module:Class or ./file.py:Class"
+        raise InputError("this is not the address of a method", expected=expected, got=address)
     found: object = _import(module)
     for part in name.split("."):
         found = getattr(found, part, None)
@@ -195,11 +221,13 @@ def _import_method(address: str) -> type[UnlearningMethod]:
 
 
 def _import(module: str) -> ModuleType:
+    if module.endswith(".py") and not Path(module).is_file():
+        raise InputError("the file of the method does not exist", got=module, do="check the path")
     try:
-        return import_module(module)
+        return import_file(Path(module)) if module.endswith(".py") else import_module(module)
     except ModuleNotFoundError as problem:
         if problem.name is not None and (module == problem.name or module.startswith(f"{problem.name}.")):
-            do = "install the package, or put its folder on PYTHONPATH"
+            do = f"put its folder on PYTHONPATH, or name the file: ./{module.partition('.')[0]}.py:Class"
             raise InputError(f"there is no module {module}", got=str(problem), do=do) from None
         failure: Exception = problem
     except Exception as problem:  # code of a stranger: it raises whatever it runs into
@@ -208,7 +236,7 @@ def _import(module: str) -> ModuleType:
         f"{module} fails when it is imported",
         expected="a module that can be imported",
         got=_summarise(failure),
-        do=f"run: python -c 'import {module}'",
+        do=f"run: python {module}" if module.endswith(".py") else f"run: python -c 'import {module}'",
     ) from failure
 
 

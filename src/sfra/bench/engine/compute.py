@@ -148,7 +148,15 @@ def _failure(order: Order, problem: BaseException, output: str) -> Failure:
         reason = "out-of-memory"
     message = str(problem) if isinstance(problem, SfraError) else f"{type(problem).__name__}: {problem}"
     text = "".join(traceback.format_exception(problem))[-4 * TAIL :]
-    return make_failure(order, reason, message, output, traceback=text)
+    return make_failure(order, reason, message, output, traceback=text, where=_where(problem))
+
+
+def _where(problem: BaseException) -> str:
+    """Name the line that raised: the last one in a file of the user's, or else the last."""
+    installed = (Path(sys.prefix), Path(sys.base_prefix), Path(__file__).parents[2])
+    frames = traceback.extract_tb(problem.__traceback__)
+    own = [one for one in frames if not any(Path(one.filename).is_relative_to(folder) for folder in installed)]
+    return next((f"{one.filename}:{one.lineno} in {one.name}" for one in (own or frames)[::-1]), "")
 
 
 def make_failure(order: Order, reason: str, message: str, output: str, **more: Any) -> Failure:

@@ -56,11 +56,16 @@ def disk_errors(folder: Path) -> Iterator[None]:
 
 
 def write_json(target: Path, value: object, *, by_way_of: Path) -> None:
-    """Write JSON whole or not at all: a file in another folder of the same disk, forced out, then renamed."""
-    draft = by_way_of / f"{target.stem}-{uuid.uuid4().hex}.json"
+    """Write JSON whole or not at all."""
+    write_whole(target, json.dumps(value, indent=1, allow_nan=False), by_way_of=by_way_of)
+
+
+def write_whole(target: Path, text: str, *, by_way_of: Path) -> None:
+    """Write a file whole or not at all: one in another folder of the same disk, forced out, then renamed."""
+    draft = by_way_of / f"{target.stem}-{uuid.uuid4().hex}{target.suffix}"
     try:
-        with draft.open("w", encoding="utf-8") as file:
-            json.dump(value, file, indent=1, allow_nan=False)
+        with draft.open("w", encoding="utf-8", errors="replace") as file:
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, target)

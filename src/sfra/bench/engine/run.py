@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
@@ -97,6 +97,27 @@ def retry(goals: Sequence[Cell], store: Store) -> list[Failure]:
             store.clear_failure(failure.key)
             store.journal.write("cleared", key=failure.key, reason=failure.reason)
     return cleared
+
+
+def discard(cells: Iterable[Cell], store: Store) -> list[str]:
+    """Remove finished cells and all that was made of them; return their keys."""
+    made_of: dict[str, list[str]] = {}
+    done = set()
+    for record in store.records():
+        done.add(record.key)
+        for need in record.needs.values():
+            made_of.setdefault(need, []).append(record.key)
+    gone = dict.fromkeys(cell.key for cell in cells)
+    stack = [*gone]
+    while stack:
+        new = [key for key in made_of.get(stack.pop(), ()) if key not in gone]
+        gone |= dict.fromkeys(new)
+        stack += new
+    removed = [key for key in gone if key in done]
+    with disk_errors(store.root):
+        for key in removed:
+            store.discard(key)
+    return removed
 
 
 def _find_pool(name: str) -> Callable[..., Pool]:

@@ -2,7 +2,7 @@
 
 store.json               layout version
 cells/<kind>/<key>/      result.json and the files of the task; appears by one rename
-failures/<key>.json      why a cell failed
+failures/<key>.json      why a cell failed; <key>.log says the same for people
 locks/<key>              locked by the process that computes the cell
 tmp/<key>-…              being written; rubbish as soon as the lock is free
 scratch/<key>/           what a long computation keeps for its own continuation
@@ -26,7 +26,7 @@ import msgspec
 from filelock import FileLock, Timeout
 
 from sfra.bench.engine.cell import KEY, Cell, Order, check_key
-from sfra.bench.engine.disk import StoreError, disk_errors, force_out, remove, write_json
+from sfra.bench.engine.disk import StoreError, disk_errors, force_out, remove, write_json, write_whole
 from sfra.bench.engine.journal import Journal
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
@@ -76,6 +76,8 @@ class Failure:
     """``raised``, ``not-finite``, ``not-json``, ``out-of-memory``, ``time-limit`` or ``crashed``."""
     message: str
     """One line or a few, for people."""
+    where: str = ""
+    """File and line that raised."""
     traceback: str = ""
     output: str = ""
     """The end of what it printed."""
@@ -241,13 +243,33 @@ class Store:
     def write_failure(self, failure: Failure) -> None:
         """Keep the reason of a failure."""
         self._may_write()
-        target = self.root / "failures" / f"{check_key(failure.key)}.json"
-        write_json(target, asdict(failure), by_way_of=self.root / "tmp")
+        target = self.failure_log(failure.key)
+        parts = (failure.label, f"{failure.reason}: {failure.message}", failure.traceback, failure.output)
+        text = "\n\n".join(part.strip() for part in parts if part.strip())
+        write_whole(target, f"{text}\n", by_way_of=self.root / "tmp")
+        write_json(target.with_suffix(".json"), asdict(failure), by_way_of=self.root / "tmp")
+
+    def failure_log(self, cell: Named) -> Path:
+        """Say where message, traceback and output of a failed cell can be read."""
+        return self.root / "failures" / f"{_key(cell)}.log"
 
     def clear_failure(self, cell: Named) -> None:
         """Forget a failure, so that the cell may be computed again."""
         self._may_write()
-        (self.root / "failures" / f"{_key(cell)}.json").unlink(missing_ok=True)
+        for path in (self.failure_log(cell).with_suffix(".json"), self.failure_log(cell)):
+            path.unlink(missing_ok=True)
+
+    def discard(self, cell: Named) -> None:
+        """Remove a finished cell, so that it is computed again; one that a process is at is refused."""
+        with self.claim(cell) as mine:
+            if not mine:
+                raise InputError("this cell is being computed", got=_key(cell), do="wait until the other run has ended")
+            aside = self.draft(cell)
+            if (folder := self.folder(cell)).is_dir():
+                os.rename(folder, aside)
+            remove(aside)
+            self.clear_failure(cell)
+            self.journal.write("discarded", key=_key(cell))
 
     def clean(self, cell: Named) -> None:
         """Remove the drafts of a cell and set a damaged one aside; the caller has claimed it."""

@@ -52,8 +52,12 @@ def train(settings: Settings, inputs: Inputs, out: Path, context: Context) -> di
 @task("unlearn", version=1)
 def unlearn(settings: Settings, inputs: Inputs, out: Path, context: Context) -> dict[str, Any]:
     """Unlearn some classes of the original by one method; the validation split picks the epoch."""
+    from sfra.unlearn import source_of
     from sfra.unlearn.make import unlearn_model
 
+    if settings.get("source") != source_of(settings["method"]):
+        what = f"the file of {settings['method']} is another one than when this was planned"
+        raise InputError(what, do="give the same command again")
     original = _model(inputs["original"])
     for split in ("train", "validation"):
         _check_data(original, _images(settings["data"], split), split)
