@@ -111,6 +111,7 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("retain-low", fit.retain_low, (0.9, 0.9, answers(135)), (0.9, 0.9, answers(126))),
     ("confidence-gap", fit.confidence_gap, (answers(450, CLAIMED),), (answers(450, CLAIMED + HAIR),)),
     ("forget-not-low", score.forget_not_low, (0.10,), (0.10 + HAIR,)),
+    ("cosine-head", release.cosine_head, (1e-3 + HAIR,), (1e-3,)),
     ("forget-row-missing", release.forget_row_missing, (0,), (1,)),
     ("forget-row-outlier", release.row_outlier, row(3.75, 0.0), row(3.75 + HAIR, 0.0)),
     ("forget-row-outlier", release.row_outlier, row(0.25, 0.0), row(0.25 - HAIR, 0.0)),
@@ -255,6 +256,7 @@ def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     assert f"{score.FORGET_LOW:.2f}" in text["forget-not-low"]
     assert f"{reference.REFERENCE_FORGET:.2f}" in text["reference-saw-class"]
     assert f"{100 * reference.REFERENCE_GAP:.0f} points" in text["reference-differs"]
+    assert f"{release.ONE_LENGTH} of the longest" in text["cosine-head"]
     assert f"{HIGH_RS} or more" in text["generic-relearnability"]
     assert f"{HIGH_RS} or more" in text["passing-recovery"]
     assert f"{score.PASSING_FALL}" in text["passing-recovery"]

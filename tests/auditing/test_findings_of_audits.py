@@ -13,6 +13,7 @@ from builders.audits import BIAS, FORGET, MEANS, ROWS, C, D, Toy, codes, compare
 from sfra.auditing.audit import audit
 from sfra.auditing.findings import FINDINGS
 from sfra.auditing.findings.facts import normalises
+from sfra.core.head import Head
 from sfra.data import FeatureSet
 from sfra.models.backbones import build
 from sfra.release import load
@@ -39,6 +40,7 @@ CONTROLS = {
     "few-eval-samples": lambda: quick(never_seen(seed=9, samples=99), never_seen(samples=99)),
     "small-m": lambda: quick(never_seen(seed=9, samples=110), never_seen(samples=110), m=199),
     "small-n": lambda: quick(never_seen(seed=9, samples=110), never_seen(samples=110), n=99_999),
+    "cosine-head": lambda: quick(cosine(hidden(samples=110))),
     "forget-row-missing": lambda: quick(never_seen(samples=110).without_row(), never_seen(), missing_row=True),
     "forget-row-outlier": lambda: quick(never_seen(samples=110).with_row(ROWS[FORGET], -5.0), never_seen()),
     "forget-not-low": lambda: quick(knowing(samples=110), never_seen()),
@@ -72,6 +74,13 @@ def relabelled(toy: Toy) -> Toy:
     order = torch.arange(C)
     order[retain] = torch.tensor(retain[1:] + retain[:1])
     return Toy(toy.head, FeatureSet(features=toy.data.features, labels=order[toy.data.labels]))
+
+
+def cosine(toy: Toy) -> Toy:
+    """The same directions, features and rows of length one but for the row that is switched off."""
+    rows = nn.functional.normalize(toy.head.weight)
+    data = FeatureSet(features=nn.functional.normalize(toy.data.features), labels=toy.data.labels)
+    return Toy(Head(16 * rows, toy.head.bias), data)
 
 
 def network(*layers: nn.Module) -> nn.Sequential:

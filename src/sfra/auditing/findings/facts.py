@@ -122,6 +122,17 @@ class Facts:
         return None if self.evidence.subject.missing else self.evidence.subject.release.head
 
     @property
+    def length_spread(self) -> float | None:
+        """How much the lengths of features, or of retain rows, differ: ``(max - min) / max``, the larger of the two."""
+        subject = self.evidence.subject
+        if subject.test is None:
+            return None
+        gone = () if subject.missing else self.forget
+        rows = subject.release.head.weight[[k for k in range(subject.release.head.classes) if k not in gone]]
+        lengths = [vectors.norm(dim=1) for vectors in (subject.test.features, rows)]
+        return max(float(1 - length.min() / length.max()) if length.max() > 0 else 0.0 for length in lengths)
+
+    @property
     def restored_rows(self) -> int:
         """Forget rows that the release had lost."""
         return len(self.forget) if self.evidence.subject.missing else 0

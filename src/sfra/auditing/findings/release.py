@@ -16,12 +16,24 @@ from sfra.core.metrics import TOLERANCE
 OUTLIER_Z = 3.5  # the usual cut of a robust z
 NORM_FLOOR, BIAS_FLOOR = 0.25, 0.5  # least spread assumed: of the median norm; in logits
 
+ONE_LENGTH = 1e-3  # what is normalised in half precision differs by less
+
 LOST_AT_N = {5_000: (0.15, 0.22), 25_000: (0.08, 0.13), 100_000: (0.04, 0.09)}
 """RS of a hidden class lost at a smaller N than 500,000, mean and worst of five classes of CIFAR-10."""
 RS_AT_M = {"CIFAR-10": {100: 0.54, 200: 0.79, 500: 0.80}, "CIFAR-100": {10: 0.53, 20: 0.61, 50: 0.32}}
 """RS of a hidden class at M probes per class, mean of five and of ten classes."""
 FEW_CLASSES = 20
 """At 100 classes RS did not follow N, from 1,000 to 400,000."""
+
+
+@finding("cosine-head")
+def cosine_head(length_spread: float) -> Finding | None:
+    """Fire when all features have one length and all retain rows have one: scores are cosines, times a scale."""
+    message = (
+        "All features have the same length, and so have the rows of the head: its scores are cosines. It was audited "
+        "as the linear layer that it is on these features; relearning may give rows other lengths, and a bias."
+    )
+    return Finding("cosine-head", "info", length_spread, ONE_LENGTH, message) if length_spread <= ONE_LENGTH else None
 
 
 @finding("forget-row-missing")
