@@ -18,6 +18,8 @@ FORGET = 3
 class Cosine(nn.Module):
     """A small convolutional network whose scores are sixteen times a cosine; one may be switched off."""
 
+    switched_off: Tensor
+
     def __init__(self) -> None:
         super().__init__()
         widths = [1, 32, 64, 64]
@@ -47,9 +49,10 @@ def network(digits: tuple[Tensor, Tensor]) -> Cosine:
         model = Cosine()
         optimiser = torch.optim.Adam(model.parameters(), 3e-3)
         for _ in range(12):
-            for batch in torch.randperm(len(images)).split(64):
+            for batch in torch.split(torch.randperm(len(images)), 64):
                 optimiser.zero_grad()
-                cross_entropy(model(images[batch]), labels[batch]).backward()
+                loss = cross_entropy(model(images[batch]), labels[batch])
+                loss.backward()  # type: ignore[no-untyped-call]
                 optimiser.step()
     return model.eval()
 

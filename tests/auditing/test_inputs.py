@@ -109,6 +109,15 @@ def test_the_architecture_is_shared_with_a_reference_that_is_a_state_dict(refere
     assert shared(reference, named) == (named if found else {})
 
 
+def test_a_reference_that_is_a_bare_state_dict_does_without_the_key(tmp_path: Path) -> None:
+    weights = torch.nn.Linear(3, 4).state_dict()
+    torch.save(weights, tmp_path / "bare.pt")
+    torch.save({"model": weights, "ema": weights}, tmp_path / "both.pt")
+    torch.save({f"ema.{name}": tensor for name, tensor in weights.items()}, tmp_path / "prefixed.pt")
+    found = {path.stem: shared(path, {"arch": None, "key": "ema"})["key"] for path in tmp_path.iterdir()}
+    assert found == {"bare": None, "both": "ema", "prefixed": "ema"}
+
+
 def test_a_data_set_brings_its_own_validation_split_and_a_file_does_not() -> None:
     test, held = load_parts("digits", None)
     assert test is not None

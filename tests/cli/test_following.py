@@ -29,7 +29,8 @@ def report() -> AuditReport:
 
 
 def lines(report: AuditReport, verdict: str, **given: Any) -> list[str]:
-    settings: dict[str, Any] = {"model": "models/cut", "data": None, "arch": None, "out": None} | given
+    how = {name: given.pop(name, None) for name in ("arch", "key", "head_key")}
+    settings: dict[str, Any] = {"model": "models/cut", "data": None, "how": how, "out": None} | given
     return following(replace(report, verdict=verdict), **settings)
 
 
@@ -82,6 +83,8 @@ def test_critical_finding_is_what_an_unusable_audit_leads_to(report: AuditReport
     grave = Finding("retain-low", "critical", 0.1, 0.2, "It guesses.")
     shown = lines(replace(report, findings=(grave,)), "unusable", data="digits")
     assert shown == ["sfra doctor models/cut --data digits", "sfra explain retain-low"]
+    shown = lines(replace(report, findings=(grave,)), "unusable", arch="small-cnn", key="ema", head_key=None)
+    assert shown[0] == "sfra doctor models/cut --arch small-cnn --key ema"
 
 
 def test_next_commands_stand_below_the_summary_unbroken(files: Files, capfd: Capture) -> None:

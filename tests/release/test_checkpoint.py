@@ -141,12 +141,14 @@ def test_two_networks_in_one_state_dict_are_refused_until_one_is_chosen(model: n
         load(file)
 
 
-def test_a_key_does_not_disturb_a_file_with_nothing_to_choose(model: nn.Module, tmp_path: Path) -> None:
+@pytest.mark.parametrize("arch", [ARCH, None])
+def test_a_key_that_leads_nowhere_is_refused(model: nn.Module, tmp_path: Path, arch: str | None) -> None:
     torch.save(model.state_dict(), tmp_path / "bare.pt")
     torch.save({"model": model.state_dict()}, tmp_path / "one.pt")
-    assert load(tmp_path / "bare.pt", arch=ARCH, key="ema").head.classes == 7
+    with pytest.raises(InputError, match=r"(?s)no weights that fit under the key 'ema'.*at the top.*leave the key out"):
+        load(tmp_path / "bare.pt", arch=arch, key="ema")
     with pytest.raises(InputError, match=r"(?s)no weights that fit under the key 'ema'.*got: +model"):
-        load(tmp_path / "one.pt", arch=ARCH, key="ema")
+        load(tmp_path / "one.pt", arch=arch, key="ema")
 
 
 def test_of_what_does_not_fit_the_closest_is_described(model: nn.Module, tmp_path: Path) -> None:

@@ -169,10 +169,59 @@ def test_a_quantised_model_is_refused(folder: Path) -> None:
         load(folder)
 
 
-def test_pickles_are_refused_with_the_way_to_convert_them(folder: Path) -> None:
+@pytest.mark.parametrize("name", ["model.h5", "weights.pkl"])
+def test_other_pickles_are_refused_with_the_way_to_convert_them(folder: Path, name: str) -> None:
     (folder / "model.safetensors").unlink()
-    (folder / "pytorch_model.bin").write_bytes(b"")
-    with pytest.raises(UnsafeFileError, match=r"(?s)can run code: they were not opened.*pytorch_model.bin.*convert"):
+    (folder / name).write_bytes(b"")
+    with pytest.raises(UnsafeFileError, match=rf"(?s)can run code: they were not opened.*{name}.*convert"):
+        load(folder)
+
+
+@pytest.mark.parametrize("name", TINY)
+@pytest.mark.parametrize("sharded", [False, True])
+def test_weights_as_older_versions_saved_them_are_read_as_data(tmp_path: Path, name: str, sharded: bool) -> None:
+    model = tiny(name).eval()
+    folder = save(model, tmp_path / "old")
+    (folder / "model.safetensors").unlink()
+    weights = list(model.state_dict().items())
+    shards = {f"pytorch_model-0000{i}-of-00002.bin": dict(weights[i - 1 :: 2]) for i in (1, 2)}
+    for file, part in (shards if sharded else {"pytorch_model.bin": dict(weights)}).items():
+        torch.save(part, folder / file)
+    if sharded:
+        mapping = {key: file for file, part in shards.items() for key in part}
+        (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": mapping}))
+    release = load(folder)
+    assert release.encoder is not None
+    with torch.no_grad():
+        expected = model(images()).logits
+    torch.testing.assert_close(release.head(release.encoder(images())), expected, rtol=1e-4, atol=1e-5)
+
+
+def test_pickled_weights_that_would_run_code_are_not_opened(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    marker = folder / "marker"
+    torch.save({"weight": Bomb(os.fspath(marker))}, folder / "pytorch_model.bin")
+    with pytest.raises(UnsafeFileError, match=r"(?s)it was not opened.*mkdir"):
+        load(folder)
+    assert not marker.exists()
+    torch.save({"model": {"weight": torch.zeros(3)}}, folder / "pytorch_model.bin")
+    with pytest.raises(InputError, match=r"(?s)not what save_pretrained writes.*--arch"):
+        load(folder)
+
+
+class Bomb:
+    """What makes a folder when it is unpickled."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (self.path,)
+
+
+def test_an_adapter_beside_its_base_is_refused(folder: Path) -> None:
+    (folder / "adapter_model.safetensors").write_bytes(b"")
+    with pytest.raises(InputError, match=r"(?s)LoRA adapter beside the weights.*merge_and_unload"):
         load(folder)
 
 
@@ -268,6 +317,23 @@ def test_an_id_is_fetched_as_data_and_its_configuration_first(
     with pytest.raises(UnsafeFileError):
         load("someone/tiny")
     assert asked == [["config.json"]]
+
+
+def test_pickled_weights_are_fetched_only_of_a_model_that_has_no_others(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(tiny("tiny-resnet").state_dict(), folder / "pytorch_model.bin")
+    (folder / "model.safetensors").unlink()
+    asked: list[list[str]] = []
+
+    def fetch(name: str, *, allow_patterns: list[str]) -> str:
+        asked.append(allow_patterns)
+        return str(folder)
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    assert load("someone/tiny").head.classes == 4
+    assert [any(pattern.endswith(".bin") for pattern in patterns) for patterns in asked] == [False, False, True]
 
 
 def test_a_hub_that_cannot_be_reached_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

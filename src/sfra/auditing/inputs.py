@@ -31,7 +31,7 @@ from sfra.data.noise import noise_images
 from sfra.release import Release, load
 from sfra.release.base import LOADERS, Arch, usable_device
 from sfra.release.checkpoint import INDEX_ENDING
-from sfra.release.state_dict import StateDictLoader
+from sfra.release.state_dict import StateDictLoader, leads_somewhere
 
 Labelled = FeatureSet | ImageSet | None
 """Data as loaded, before any feature is extracted."""
@@ -245,12 +245,18 @@ def check_distinct(release: Release, reference: Release | AuditResult, title: st
 
 
 def shared(reference: object, named: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the model's architecture and keys for a reference that is a state dict too; nothing else takes them."""
+    """Return the model's architecture and keys for a reference that is a state dict too; nothing else takes them.
+
+    A reference that is a bare state dict does without the key.
+    """
     if not isinstance(reference, str | os.PathLike):
         return {}
     path = written_out(reference)
     loader = next((one for one in LOADERS if one.accepts(path)), None)
     takes = path.suffix in StateDictLoader.suffixes or (loader is not None and loader.takes_arch)
+    key = named.get("key")
+    if takes and key is not None and path.is_file() and not leads_somewhere(path, key):
+        return {**named, "key": None}
     return dict(named) if takes else {}
 
 

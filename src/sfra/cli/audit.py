@@ -170,7 +170,8 @@ def audit(
         from sfra.cli.summary import summary
 
         show(summary(report, out))
-        print_next(following(report, model=model, data=data, arch=arch, out=out))
+        how = {"arch": arch, "key": key, "head_key": head_key}
+        print_next(following(report, model=model, data=data, how=how, out=out))
     if failed := gates.failures(tests, report):
         say("\n".join(failed))
         raise typer.Exit(GATE_FAILED)

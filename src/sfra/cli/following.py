@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sfra.auditing.findings.registry import critical
@@ -14,28 +14,30 @@ SEEDS, LONGER = 5, 3
 """Seeds that narrow an interval; how many times longer to relearn where hidden classes do not come back."""
 
 
-def following(report: AuditReport, *, model: str, data: str | None, arch: str | None, out: Path | None) -> list[str]:
-    """Return the commands that lead on from a result, the most useful first."""
-    lines = [*_lead_on(report, model, data, arch)]
+def following(
+    report: AuditReport, *, model: str, data: str | None, how: Mapping[str, str | None], out: Path | None
+) -> list[str]:
+    """Return the commands that lead on from a result, the most useful first; ``how`` is how the model was opened."""
+    lines = [*_lead_on(report, model, data, how)]
     if out is not None:
         lines.append(command("report", out, out=out / "report.html"))
     grave = critical(report.findings)
     return [*lines, command("explain", grave[0].code if grave else report.verdict)]
 
 
-def _lead_on(report: AuditReport, model: str, data: str | None, arch: str | None) -> Iterator[str]:
+def _lead_on(report: AuditReport, model: str, data: str | None, how: Mapping[str, str | None]) -> Iterator[str]:
     """Name what this verdict lacks: a reference, a control, data, or a longer or wider look."""
     settings, controls = report.settings, {control.kind for control in report.controls}
     of_its_own = " --{}-data FEATURES" if report.data is not None and report.data.kind == "features" else ""
     match report.verdict:
         case "unusable":
-            yield command("doctor", model, data=data, arch=arch)
+            yield command("doctor", model, data=data, **how)
         case "not-measured":
             yield _again("--data DATA")
         case "no-reference" | "like-hidden":
             reference = reference_beside(Path(model), report.forget_classes)
             if not reference.exists():
-                yield from _train(report, model, data, arch, reference)
+                yield from _train(report, model, data, how["arch"], reference)
             yield _again(f"--reference {shlex.quote(str(reference))}{of_its_own.format('reference')}")
         case "inconclusive":
             yield _again("one more --reference, trained with another --seed")

@@ -22,6 +22,8 @@ MODEL_TYPE = "sfra"
 """``model_type`` of directories that hold a plain backbone."""
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLED, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
+"""What older versions of transformers wrote: read as data, like every file that torch.save wrote."""
 MAX_CLASSES = 1_000_000
 """Outputs that a configuration may claim: transformers makes a name for each before it looks at the weights."""
 OTHER_FILE = "pass the model file itself if one of these is it"
@@ -64,6 +66,8 @@ def read_plain(directory: Path, config: Mapping[str, Any]) -> tuple[nn.Module, B
     """
     known = _backbone_of(config)
     shards = [file for file in check_weights(directory) if file.suffix == ".safetensors"]
+    if not shards:
+        _refuse_without_weights(directory)
     found = {name: tensor for shard in shards for name, tensor in _outlines(shard).items()}
     classes = _classes_of(config, found, known)
     check_fit(found, known.skeleton(classes), f"the weights of {directory.name} do not fit {known.name}")
@@ -124,14 +128,21 @@ def check_config(directory: Path) -> dict[str, Any]:
 
 
 def check_weights(directory: Path) -> list[Path]:
-    """Return config.json and the weight files after checking that each is there and whole."""
+    """Return config.json and the weight files after checking that each is there and whole.
+
+    Of pickled weights the file, or their index, is named alone: whoever loads it reads the tensors.
+    """
+    _refuse_adapter(directory)
     if (directory / WEIGHTS).is_file():
         files, shards = [directory / WEIGHTS], [directory / WEIGHTS]
     elif (directory / INDEX).is_file():
         shards = read_index(directory / INDEX, (".safetensors",))
         files = [directory / INDEX, *shards]
     else:
-        _refuse_without_weights(directory)
+        pickled = [directory / name for name in (PICKLED, PICKLED_INDEX) if (directory / name).is_file()]
+        files, shards = pickled[:1], []
+        if not files:
+            _refuse_without_weights(directory)
     for shard in shards:
         try:
             with safe_open(shard, framework="pt") as file:
@@ -139,6 +150,18 @@ def check_weights(directory: Path) -> list[Path]:
         except (SafetensorError, OSError, ValueError) as problem:
             raise unreadable(shard, problem, expected="a complete .safetensors file") from None
     return [directory / "config.json", *files]
+
+
+def _refuse_adapter(directory: Path) -> None:
+    """Refuse a directory with an adapter beside the weights: without it this is another model."""
+    found = sorted(file.name for file in directory.glob("adapter_model.*"))
+    if found:
+        raise InputError(
+            f"{directory.name} holds a LoRA adapter beside the weights of its base",
+            expected="the weights of a whole model",
+            got=one_line(", ".join(found)),
+            do=MERGE,
+        )
 
 
 def _refuse_unsafe(config: dict[str, Any]) -> None:

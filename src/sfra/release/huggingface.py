@@ -13,21 +13,25 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors.torch import save_file
 
 from sfra.core.errors import InputError, MissingPackageError
 from sfra.release.base import LOADERS, Loader, Options, Release, clean_names, loader_of, one_line, require
-from sfra.release.directory import check_config, check_weights, read_preprocess
+from sfra.release.checkpoint import read_checkpoint
+from sfra.release.directory import PICKLED, PICKLED_INDEX, WEIGHTS, check_config, check_weights, read_preprocess
 from sfra.release.module import load_module
 
 DATA_FILES = ["config.json", "preprocessor_config.json", "model.safetensors.index.json", "model*.safetensors"]
 """What is fetched from the hub: neither code nor pickles."""
+OLD_FILES = [*DATA_FILES, PICKLED_INDEX, "pytorch_model*.bin"]
+"""What is fetched of a model that has no safetensors."""
 
 
 class HuggingFaceDirectory(Loader):
     """Any other directory: one that ``save_pretrained`` wrote, checked before it is opened."""
 
     name = "huggingface-directory"
-    description = "a Hugging Face directory (config.json, model.safetensors)"
+    description = "a Hugging Face directory (config.json, model.safetensors or pytorch_model.bin)"
 
     def accepts(self, source: object) -> bool:
         """Take every directory, and say in :meth:`load` what is wrong with it."""
@@ -72,7 +76,8 @@ def is_id(name: str) -> bool:
 def fetch(name: str) -> Path:
     """Fetch ``owner/name`` from the hub: data files only, and its weights only if its configuration is harmless."""
     check_config(_fetch(name, ["config.json"]))
-    return _fetch(name, DATA_FILES)
+    directory = _fetch(name, DATA_FILES)
+    return directory if any(directory.glob("model*.safetensors")) else _fetch(name, OLD_FILES)
 
 
 def _fetch(name: str, patterns: list[str]) -> Path:
@@ -96,6 +101,9 @@ def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str
     auto = require("transformers", extra="huggingface").AutoModelForImageClassification
     with quiet(), tempfile.TemporaryDirectory(prefix="sfra-") as folder:
         for file in files:
+            if file.name in (PICKLED, PICKLED_INDEX):
+                _write_tensors(file, Path(folder) / WEIGHTS)
+                continue
             try:
                 (Path(folder) / file.name).symlink_to(file.resolve())
             except OSError:  # a system without symbolic links
@@ -123,6 +131,19 @@ def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str
             ) from None
     _check_complete(directory, report, spare=spare)
     return own_memory(model)
+
+
+def _write_tensors(pickled: Path, target: Path) -> None:
+    """Read pickled weights as data, and write them as safetensors: transformers itself opens no pickle."""
+    parts = read_checkpoint(pickled).parts
+    if parts.keys() != {""}:
+        raise InputError(
+            f"{pickled.name} is not what save_pretrained writes",
+            expected="names with tensors and nothing else",
+            got=one_line(", ".join(parts), 120),
+            do="pass the file itself, with --arch",
+        )
+    save_file({name: tensor.contiguous().clone() for name, tensor in parts[""].items()}, target, {"format": "pt"})
 
 
 def own_memory(model: Any) -> Any:

@@ -156,17 +156,25 @@ def _prefixes(name: str) -> Iterator[str]:
 
 
 def choose(candidates: Mapping[str, Found], checkpoint: Checkpoint, key: str | None) -> Found | None:
-    """Return the only candidate, or the one under a key; a file with nothing but one state dict needs none."""
-    if len(candidates) <= 1 and (key is None or checkpoint.parts.keys() == {""}):
+    """Return the only candidate, or the one under a key."""
+    if len(candidates) <= 1 and key is None:
         return next(iter(candidates.values()), None)
     exact = [name for name in candidates if name == key]
     under = exact or [name for name in candidates if key is None or name.startswith(f"{key}.")]
     if len(under) == 1:
         return candidates[under[0]]
     several = f"{checkpoint.name} holds {len(candidates)} sets of weights that fit"
+    first = one_line(next(iter(candidates), ""), 120)
     raise InputError(
         several if under else f"{checkpoint.name} has no weights that fit under the key {key!r}",
         expected="one, or the name of the one to audit",
-        got=one_line(", ".join(name or "(the top)" for name in candidates) or "none", 300),
-        do=f"pass --key NAME (in Python: key=), such as --key {one_line(next(iter(candidates), 'NAME'), 120)}",
+        got=one_line(", ".join(name or "one, at the top" for name in candidates) or "none", 300),
+        do=f"pass --key NAME (in Python: key=), such as --key {first}" if first else "leave the key out",
     )
+
+
+def leads_somewhere(file: Path, key: str) -> bool:
+    """Tell whether a checkpoint has tensors under a key, or several sets of them: a bare state dict has neither."""
+    parts = read_checkpoint(file).parts
+    under = any(f"{part}.{name}".strip(".").startswith(f"{key}.") for part, names in parts.items() for name in names)
+    return under or parts.keys() != {""}
