@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -16,6 +16,10 @@ from sfra.core.types import Curve
 
 Record = Literal["all", "last"] | Iterable[int]
 """Heads to keep of a path: all, the last one, or those of some epochs."""
+
+
+MOST_NUMBERS = 2**33
+"""Numbers of the heads that are relearned together and kept: 32 GiB."""
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -83,6 +87,18 @@ def kept_epochs(epochs: int, record: Record) -> tuple[int, ...]:
             got=record if isinstance(record, str) else list(asked),
         )
     return tuple(sorted({0, epochs, *asked}))
+
+
+def check_room(kept: int, heads: Sequence[Head]) -> None:
+    """Refuse paths that would fill the memory."""
+    numbers = sum(head.weight.numel() for head in heads)
+    if kept * numbers > MOST_NUMBERS:
+        raise InputError(
+            "the heads of all epochs do not fit into memory",
+            expected=f"at most {MOST_NUMBERS // numbers:,} epochs of {numbers:,} numbers",
+            got=f"{kept:,}",
+            do="lower the epochs",
+        )
 
 
 def refuse_divergence(path: Trajectory, which: str) -> None:

@@ -15,7 +15,7 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sfra.attack.adam import Optimiser, fits_compiled, make_engine
-from sfra.attack.path import Record, Trajectory, kept_epochs, refuse_divergence
+from sfra.attack.path import Record, Trajectory, check_room, kept_epochs, refuse_divergence
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels
@@ -121,6 +121,7 @@ def relearn_many(
     recipe = Optimiser(learning_rate=learning_rate, weight_decay=weight_decay, batch_size=batch_size)
     kept = kept_epochs(epochs, record)
     runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, weights, strict=True)]
+    check_room(len(kept), heads)
     paths: dict[int, Trajectory] = {}
     groups = _groups(runs)
     for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept), strict=True):
@@ -223,10 +224,10 @@ def _train(runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...]) -> li
     orders = _orders(len(runs[0].labels), [run.seed for run in runs])
     weights, biases = (t.new_empty(len(runs), len(kept), *t.shape[1:]) for t in (engine.weight, engine.bias))
     losses = weights.new_empty(len(runs), kept[-1] + 1)
+    places = {epoch: at for at, epoch in enumerate(kept)}
     for epoch in range(kept[-1] + 1):
         losses[:, epoch] = engine.epoch(next(orders)) if epoch else engine.loss()
-        if epoch in kept:
-            at = kept.index(epoch)
+        if (at := places.get(epoch)) is not None:
             weights[:, at], biases[:, at] = engine.weight, engine.bias
     return [
         Trajectory(weights=W.cpu(), biases=b.cpu(), losses=curve.cpu(), kept=kept)

@@ -11,7 +11,7 @@ from msgspec import Meta
 from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.attack.scale import ScaleChoice, choose_scale
 from sfra.attack.weight import choose_weight
-from sfra.core.checked import check_fields
+from sfra.core.checked import LAST_SEED, check_fields
 from sfra.core.cpu import check_threads
 from sfra.core.errors import InputError
 from sfra.core.head import MIN_CLASSES
@@ -22,8 +22,8 @@ PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
 STABLE_M, STABLE_PROBES = 200, 1800
 """M = 200 was seen to be stable at ten classes: 9 x 200 forget probes."""
 
-LAST_SEED = 2**63 - 1
-"""Largest seed of the probes."""
+LONGEST = 1_000_000
+"""Epochs of the longest relearning; every one of them is kept and measured."""
 
 Count = Annotated[int, Meta(ge=1)]
 
@@ -40,7 +40,7 @@ class AttackSettings:
     score: str = "softmax"
     assignment: str = "greedy"
     max_draws: Count = MAX_DRAWS
-    epochs: Count = 100
+    epochs: Annotated[int, Meta(ge=1, le=LONGEST)] = 100
     """Length of the relearning; the source-free rule takes the last epoch."""
     learning_rate: Annotated[float, Meta(gt=0)] = 1e-2
     weight_decay: Annotated[float, Meta(ge=0)] = 1e-4

@@ -106,7 +106,7 @@ def examine(
         weights=sum(weight.numel() for weight in network.parameters()) if isinstance(network, nn.Module) else None,
         encoder=release.encoder is not None,
         normalises=normalises(release),
-        median_norm=median(head.weight.norm(dim=1).tolist()),
+        median_norm=median(head.weight.double().norm(dim=1).tolist()),
         median_bias=median(head.bias.tolist()),
         odd_rows=odd_outputs(head),
         preprocess=None if release.preprocess is None else asdict(release.preprocess),
@@ -123,8 +123,8 @@ def odd_outputs(head: Head) -> tuple[Output, ...]:
     [2]
     """
     biases, found = head.bias.tolist(), {}
-    own = head.weight.norm(dim=1).tolist()
-    for norms in (own, (head.weight - head.weight.mean(0)).norm(dim=1).tolist()):
+    own = head.weight.double().norm(dim=1).tolist()
+    for norms in (own, (head.weight.double() - head.weight.double().mean(0)).norm(dim=1).tolist()):
         for label, (norm, bias) in enumerate(zip(norms, biases, strict=True)):
             others = [[*values[:label], *values[label + 1 :]] for values in (norms, biases)]
             if row_outlier(label, norm, bias, *others) is not None:

@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, TypeVar, get_args
 import msgspec
 from msgspec import Meta, Struct
 
+from sfra.core.checked import LAST_SEED
 from sfra.core.errors import InputError, meant
 from sfra.core.text import parse_toml
 
@@ -128,7 +129,7 @@ class Protocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Name or file of a recipe, a file beside the protocol's; by default the one of the data set and backbone."""
     pretrained: Name | None = None
     """Directory or hub id of weights to start from."""
-    seeds: tuple[Whole, ...] = (0,)
+    seeds: tuple[Annotated[int, Meta(ge=0, le=LAST_SEED)], ...] = (0,)
     """One original, and everything made of it, for each."""
     forget: ForgetSets
     """Forget sets, each of one or more classes."""

@@ -10,6 +10,9 @@ import msgspec
 
 from sfra.core.errors import InputError
 
+LAST_SEED = 2**63 - 1
+"""Largest seed."""
+
 
 def check_fields(settings: Any) -> None:
     """Refuse a field of a dataclass whose value does not fit its annotation; call it from ``__post_init__``.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import re
+import warnings
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -187,9 +188,11 @@ def require(package: str, *, extra: str) -> Any:
 def usable_device(device: str | torch.device) -> torch.device:
     """Turn a name into a device that exists here."""
     try:
-        found = torch.empty(0, device=device).device
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch knows names of devices that were given up
+            found = torch.empty(0, device=device).device
         torch.Generator(found)  # not every device that torch knows can compute: meta holds shapes only
-    except (RuntimeError, AssertionError, NotImplementedError) as problem:
+    except (RuntimeError, AssertionError, NotImplementedError, ImportError) as problem:
         raise InputError(
             f"cannot use the device {str(device)!r}",
             expected="cpu, cuda, cuda:1, mps ... as this machine has them",

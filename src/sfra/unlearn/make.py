@@ -18,6 +18,7 @@ from torch import nn
 from sfra import unlearn
 from sfra._version import __version__
 from sfra.auditing.naming import check_order
+from sfra.core.checked import LAST_SEED
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError, NotFiniteError
 from sfra.core.types import Progress
@@ -189,7 +190,7 @@ def unlearn_model(
             rebuild=lambda drawn: backbones.build(
                 original.backbone, classes=original.classes, seed=drawn, pretrained=pretrained
             ),
-            seed=run_seed(seed, forget) if again else seed,
+            seed=run_seed(seed, forget if again else ()),
             progress=_noting(tell, "unlearning", [], notes),
         )
         _check_finite(result.model, method)
@@ -244,6 +245,8 @@ def run_seed(seed: int, without: Sequence[int]) -> int:
     >>> run_seed(3, ()), run_seed(3, (7,)) == run_seed(3, [7]), run_seed(3, (7,)) == run_seed(3, (8,))
     (3, True, False)
     """
+    if not 0 <= seed <= LAST_SEED:
+        raise InputError("the seed is out of range", expected="0 to 2^63 - 1", got=seed)
     if not without:
         return seed
     text = f"{seed} without {','.join(map(str, sorted(without)))}"

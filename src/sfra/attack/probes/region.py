@@ -100,6 +100,13 @@ def win_region(A: Float[Tensor, "C r"], b: Float[Tensor, " C"], k: int) -> Regio
             do="audit a head that still assigns inputs to every retain class",
         )
     keep = ~same
+    if (far := float((offsets[keep] / scales[keep]).max(initial=0.0))) > _FARTHEST:
+        raise EmptyRegionError(
+            f"class {k} never wins: the inputs that are assigned to it are out of reach",
+            expected=f"inputs within {_FARTHEST:,.0f} standard deviations of the proposal",
+            got=f"none nearer than {far:.1e}",
+            do="audit a head that still assigns inputs to every retain class",
+        )
     return Region(
         label=k,
         rows=rows[keep] / scales[keep, None],

@@ -76,7 +76,7 @@ def odd_rows(head: Head, forget: Sequence[int]) -> dict[int, Finding]:
     retain = [k for k in range(head.classes) if k not in forget]
     for label in forget:
         for view in (place(head, forget, scale=Canonical()).head, head):
-            norms, biases = view.weight.norm(dim=1).tolist(), view.bias.tolist()
+            norms, biases = view.weight.double().norm(dim=1).tolist(), view.bias.tolist()
             retain_norms, retain_biases = [norms[k] for k in retain], [biases[k] for k in retain]
             odd = row_outlier(label, norms[label], biases[label], retain_norms, retain_biases)
             if odd is not None:
