@@ -25,6 +25,10 @@ def network() -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 5))
 
 
+def starting(*parts: bytes) -> Callable[[Path], object]:
+    return lambda file: file.write_bytes(b"".join(parts) + bytes(600))
+
+
 def regression(file: Path) -> None:
     fitted = LogisticRegression().fit(np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3)
     file.write_bytes(pickle.dumps(fitted, protocol=2 if file.suffix == ".sav" else 0))
@@ -65,6 +69,16 @@ FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "model.pt2": (exported, r"was not opened.*torch\.export program.*ONNX"),
     "model.pt": (quantised, r"holds quantised weights.*dequantize"),
     "model.safetensors": (adapter, r"holds a LoRA adapter.*merge_and_unload"),
+    "model.gguf": (starting(b"GGUF"), r"a GGUF model.*made from"),
+    "ggml-model.bin": (starting(b"GGUF"), r"cannot be read.*a GGUF model.*made from"),
+    "model.pte": (starting(b"\x1c\0\0\0ET12"), r"an ExecuTorch program.*made from"),
+    "model.pth.gz": (starting(b"\x1f\x8b"), r"a compressed file.*unpack it"),
+    "models.tar": (starting(b"m" * 257, b"ustar"), r"a tar archive.*unpack it"),
+    "lfs.safetensors": (starting(b"version https://git-lfs.github.com/spec/v1\n"), r"a Git LFS pointer.*git lfs pull"),
+    "lfs.pt": (starting(b"version https://git-lfs.github.com/spec/v1\n"), r"a Git LFS pointer.*git lfs pull"),
+    "lfs.onnx": (starting(b"version https://git-lfs.github.com/spec/v1\n"), r"a Git LFS pointer.*git lfs pull"),
+    "page.pth": (starting(b"<!DOCTYPE html>"), r"a web page.*download the file itself"),
+    "one.pt": (lambda file: torch.save(nn.Linear(8, 1).state_dict(), file), r"one or two outputs cannot be audited"),
     "two.safetensors": (
         lambda file: save_file(nn.Linear(8, 2).state_dict(), file),
         r"too few classes.*at least 3.*got: +2",
@@ -91,6 +105,41 @@ def test_an_adapter_directory_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "lora" / "adapter_config.json").write_text("{}")
     with pytest.raises(SfraError, match=r"(?s)adapter_config\.json.*merge_and_unload"):
         load(tmp_path / "lora")
+
+
+@pytest.mark.parametrize(
+    ("name", "way"),
+    [("saved_model.pb", "tf2onnx"), ("Manifest.json", "made from"), ("notes.txt", "the model file itself")],
+)
+def test_a_directory_of_another_format_is_named_with_the_way_out(tmp_path: Path, name: str, way: str) -> None:
+    (tmp_path / name).write_text("")
+    with pytest.raises(SfraError, match=f"(?s)not a Hugging Face model.*{name}.*{way}"):
+        load(tmp_path)
+
+
+class Adapted(nn.Module):
+    """A layer with an adapter that is not merged, as PEFT makes it: ``W z + b + B A z``."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.base_layer, self.lora_A, self.lora_B = nn.Linear(16, 5), nn.ModuleDict(), nn.ModuleDict()
+        self.lora_A["default"], self.lora_B["default"] = nn.Linear(16, 2, bias=False), nn.Linear(2, 5, bias=False)
+
+    def forward(self, z: torch.Tensor) -> torch.Tensor:
+        return self.base_layer(z) + 0.5 * self.lora_B["default"](self.lora_A["default"](z))
+
+
+def test_a_module_with_an_adapted_or_quantised_head_is_refused_with_the_way_out() -> None:
+    adapted = nn.Sequential(*network()[:-1], Adapted())
+    with pytest.raises(SfraError, match=r"(?s)no linear layer.*a LoRA adapter that is not merged.*merge_and_unload"):
+        load(adapted, example=torch.randn(2, 1, 8, 8))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        small = torch.ao.quantization.quantize_dynamic(network(), {nn.Linear}, dtype=torch.qint8)  # type: ignore[no-untyped-call]
+    with pytest.raises(SfraError, match=r"(?s)no linear layer.*quantised weights.*dequantize"):
+        load(small, example=torch.randn(2, 1, 8, 8))
+    inside = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), Adapted(), nn.Linear(5, 4))
+    assert load(inside, example=torch.randn(2, 1, 8, 8)).head.classes == 4
 
 
 class Scaled(nn.Linear):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 import os
+import re
+import subprocess
+import sys
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
@@ -247,10 +250,31 @@ def test_the_declared_shape_serves_as_example_and_usual_ones_fill_gaps(tmp_path:
     )
     assert load(saved(flat, tmp_path)).head.width == 28 * 28
     unknown = graph([node("MatMul", ["z", "wt"], ["y"])], [wt], shape=("n", "d"))
-    with pytest.raises(InputError, match=r"(?s)does not say what its input looks like.*example="):
+    with pytest.raises(InputError, match=r"(?s)does not say what its input looks like.*make_dynamic_shape_fixed"):
         load(saved(unknown, tmp_path))
+    last = graph(
+        [node("ReduceMean", ["z"], ["p"], axes=[1, 2], keepdims=0), node("MatMul", ["p", "wt"], ["y"])],
+        [wt],
+        shape=("n", "h", "w", D),
+    )
+    assert load(saved(last, tmp_path)).head.width == D
+    odd = graph([node("Flatten", ["z"], ["f"]), node("MatMul", ["f", "wt"], ["y"])], [wt], shape=("n", 1, "h", "w"))
+    odd.graph.output[0].CopyFrom(helper.make_tensor_value_info("y", FLOAT, ("n", C)))  # as exporters declare it
+    with pytest.raises(InputError, match=r"(?s)no usual input fits.*declares.*make_dynamic_shape_fixed") as refused:
+        load(saved(odd, tmp_path))
+    assert fixed_as_advised(str(refused.value), tmp_path).head.classes == C
     undeclared = graph([node("MatMul", ["z", "wt"], ["y"])], [wt], shape=None)
     assert load(saved(undeclared, tmp_path), example=torch.ones(2, D)).head.classes == C
+
+
+def fixed_as_advised(message: str, folder: Path) -> Release:
+    """Run the command that a message names, and load what it writes."""
+    advice = re.search(r"python (-m onnxruntime\.tools\.\S+) (.*) model\.onnx fixed\.onnx", message)
+    assert advice is not None
+    options = advice[2].replace("INPUT", "x").replace("1,3,48,320", "1,1,2,3")
+    line = [sys.executable, *advice[1].split(), *options.split(), folder / "model.onnx", folder / "fixed.onnx"]
+    subprocess.run(line, check=True, capture_output=True)
+    return load(folder / "fixed.onnx")
 
 
 @pytest.mark.parametrize(
@@ -302,6 +326,26 @@ def test_of_several_outputs_the_one_called_logits_counts(tmp_path: Path) -> None
 def test_without_a_linear_end_the_last_operation_is_named(tmp_path: Path, nodes: list[Any], last: str) -> None:
     with pytest.raises(InputError, match=f"(?s)no linear layer produces.*the output 'y' comes from {last}"):
         load(saved(graph(nodes, [wt, b]), tmp_path))
+
+
+def test_a_quantised_head_is_refused_with_the_way_out(tmp_path: Path) -> None:
+    quantization = pytest.importorskip("onnxruntime.quantization")
+    plain = saved(GRAPHS["matmul add"], tmp_path)
+    logging.disable(logging.WARNING)
+    quantization.quantize_dynamic(plain, tmp_path / "small.onnx")
+    logging.disable(logging.NOTSET)
+    with pytest.raises(InputError, match=r"(?s)a quantised layer \(.*MatMulInteger.*before it was quantised"):
+        load(tmp_path / "small.onnx")
+    output = [node("Gemm", ["z", "wt", "b"], ["g"]), node("QuantizeLinear", ["g", "t"], ["q"])]
+    whole = graph([*output, node("DequantizeLinear", ["q", "t"], ["y"])], [wt, b, t])
+    with pytest.raises(InputError, match=r"(?s)a quantised layer \(DequantizeLinear, QuantizeLinear\)"):
+        load(saved(whole, tmp_path))
+
+
+def test_a_sequence_of_answers_is_refused(tmp_path: Path) -> None:
+    model = graph([node("MatMul", ["z", "wt"], ["m"]), node("Softmax", ["m"], ["y"])], [wt], shape=("n", 3, D))
+    with pytest.raises(InputError, match=r"(?s)does not answer one class for each input.*5 scores.*15 scores"):
+        load(saved(model, tmp_path))
 
 
 def test_an_end_that_only_looks_linear_is_refused_by_the_run(tmp_path: Path) -> None:

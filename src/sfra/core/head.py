@@ -48,7 +48,7 @@ class Head:
                 "the head has too few classes",
                 expected=f"at least {MIN_CLASSES} outputs",
                 got=W.shape[0],
-                do="audit a classifier that has one class to forget and two or more to keep",
+                do="a classifier with one or two outputs cannot be audited: one class to forget, two to keep",
             )
         b = torch.zeros(W.shape[0]) if bias is None else _float_copy(bias, "bias")
         if b.shape != (W.shape[0],):

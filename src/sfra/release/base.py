@@ -19,7 +19,7 @@ from sfra.core.errors import InputError, MissingPackageError, printable
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 from sfra.core.types import Features
-from sfra.release.foreign import known_file
+from sfra.release.foreign import known_file, known_start
 from sfra.release.preprocess import Preprocess
 
 Arch = str | Callable[..., Any]
@@ -158,8 +158,9 @@ def one_line(text: object, limit: int = 300) -> str:
 
 def unreadable(file: Path, problem: object, *, expected: str) -> InputError:
     """Say that a file is not what its name promises."""
-    do = "it may be truncated or damaged: save, download or copy it again"
-    return InputError(f"{file.name} cannot be read", expected=expected, got=one_line(problem), do=do)
+    damaged = "it may be truncated or damaged: save, download or copy it again"
+    got, do = known_start(file) or (one_line(problem), damaged)
+    return InputError(f"{file.name} cannot be read", expected=expected, got=got, do=do)
 
 
 def read_json(file: Path) -> dict[str, Any]:

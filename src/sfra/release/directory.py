@@ -14,7 +14,7 @@ from sfra.core.errors import InputError, UnsafeFileError
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
 from sfra.release.base import Loader, Options, Release, clean_names, one_line, read_json, unreadable
 from sfra.release.checkpoint import read_index
-from sfra.release.foreign import MERGE
+from sfra.release.foreign import KERAS, MERGE, ORIGINAL
 from sfra.release.module import load_module
 from sfra.release.preprocess import Preprocess, preprocess_from
 
@@ -26,6 +26,8 @@ PICKLED, PICKLED_INDEX = "pytorch_model.bin", "pytorch_model.bin.index.json"
 """What older versions of transformers wrote: read as data, like every file that torch.save wrote."""
 MAX_CLASSES = 1_000_000
 """Outputs that a configuration may claim: transformers makes a name for each before it looks at the weights."""
+KNOWN = {"adapter_config.json": MERGE, "saved_model.pb": KERAS, "Manifest.json": ORIGINAL}
+"""Files by which the directory of another format is known (an adapter, TensorFlow, Core ML), with the way out."""
 OTHER_FILE = "pass the model file itself if one of these is it"
 PICKLES = {".bin", ".pt", ".pth", ".ckpt", ".pkl", ".h5", ".msgpack"}
 
@@ -98,7 +100,7 @@ def check_config(directory: Path) -> dict[str, Any]:
             "the directory is not a Hugging Face model" if found else "the directory is empty",
             expected="config.json and model.safetensors",
             got=one_line(", ".join(found[:6]), 120) or directory.name,
-            do=MERGE if "adapter_config.json" in found else OTHER_FILE if found else None,
+            do=next((known for name, known in KNOWN.items() if name in found), OTHER_FILE if found else None),
         )
     config = read_json(file)
     _refuse_unsafe(config)

@@ -16,39 +16,62 @@ EXPORTED = (
 MERGE = "merge it into its base model: model.merge_and_unload().save_pretrained('merged')"
 DEQUANTISE = "save the model before it was quantised, or dequantised: model.dequantize()"
 
-STARTS = {(0, b"\x89HDF"): ("a Keras model (HDF5)", KERAS), (4, b"TFL3"): ("a TensorFlow Lite model", LITE)}
+ORIGINAL = "audit the model that it was made from, as ONNX or as a state dict"
+UNPACK = "unpack it, and pass the file inside"
+AGAIN = "download the file itself"
+
+STARTS = {
+    (0, b"\x89HDF"): ("a Keras model (HDF5)", KERAS),
+    (4, b"TFL3"): ("a TensorFlow Lite model", LITE),
+    (0, b"GGUF"): ("a GGUF model, quantised for inference", ORIGINAL),
+    (4, b"ET12"): ("an ExecuTorch program", ORIGINAL),
+    (0, b"\x1f\x8b"): ("a compressed file (gzip)", UNPACK),
+    (0, b"\xfd7zXZ"): ("a compressed file (xz)", UNPACK),
+    (0, b"BZh"): ("a compressed file (bzip2)", UNPACK),
+    (257, b"ustar"): ("a tar archive", UNPACK),
+    (0, b"version https://git-lfs"): ("a Git LFS pointer: the file itself is elsewhere", "git lfs pull"),
+    (0, b"<!DOCTYPE"): ("a web page", AGAIN),
+    (0, b"<!doctype"): ("a web page", AGAIN),
+    (0, b"<html"): ("a web page", AGAIN),
+}
 """Bytes at a place by which a file is known."""
 
 SUFFIXES = {
     ".pkl": ("a pickle", HEAD_OF),
     ".joblib": ("a pickle", HEAD_OF),
     ".pb": ("a TensorFlow graph", KERAS),
-    ".mlmodel": ("a Core ML model", "export the original model to ONNX"),
+    ".mlmodel": ("a Core ML model", ORIGINAL),
     ".engine": ("a TensorRT engine", "audit the ONNX file that it was built from"),
 }
 MEMBERS = {"model.weights.h5": ("a Keras model", KERAS), "archive_format": ("a torch.export program (.pt2)", EXPORTED)}
 """Names of files in an archive by which it is known."""
 
 NAMES = {
-    ".lora_A.": ("a LoRA adapter, not a whole model", MERGE),
-    ".lora_down.": ("a LoRA adapter, not a whole model", MERGE),
+    ".lora_A.": ("a LoRA adapter that is not merged", MERGE),
+    ".lora_down.": ("a LoRA adapter that is not merged", MERGE),
     ".qweight": ("quantised weights", DEQUANTISE),
     ".zero_point": ("quantised weights", DEQUANTISE),
     ".SCB": ("quantised weights", DEQUANTISE),
     ".absmax": ("quantised weights", DEQUANTISE),
     ".weight_scale": ("quantised weights", DEQUANTISE),
+    ".weight_packed": ("quantised weights", DEQUANTISE),
+    "._packed_params": ("quantised weights", DEQUANTISE),
 }
 """Parts of the names of tensors that no network for floating-point numbers has by itself."""
 
 Known = tuple[str, str]
 
 
+def known_start(file: Path) -> Known | None:
+    """Tell by its first bytes what a file is that cannot be read, and the way out."""
+    with file.open("rb") as opened:
+        start = opened.read(512)
+    return next((known for (place, sign), known in STARTS.items() if start[place:].startswith(sign)), None)
+
+
 def known_file(file: Path) -> Known | None:
     """Tell by its first bytes or its name what a file is that cannot be read, and the way out."""
-    with file.open("rb") as opened:
-        start = opened.read(16)
-    found = [known for (place, sign), known in STARTS.items() if start[place:].startswith(sign)]
-    return found[0] if found else SUFFIXES.get(file.suffix)
+    return known_start(file) or SUFFIXES.get(file.suffix)
 
 
 def known_archive(members: Iterable[str]) -> Known | None:

@@ -15,6 +15,7 @@ from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Bias, Features, Weight
 from sfra.release.base import Loader, Options, Release, fingerprint, one_line, usable_device
+from sfra.release.foreign import known_names
 from sfra.release.forward import batches, check_watchable, fit, place, undisturbed, unwrap
 from sfra.release.preprocess import Preprocess
 from sfra.release.watch import PICKS, LinearCall, Reached, Seen, Watch, explain
@@ -188,6 +189,10 @@ def _choose(model: nn.Module, outputs: Sequence[Tensor], seen: Sequence[Seen]) -
             do="wrap the model so that it returns only its logits",
         )
     if not found:
+        known = known_names(model.state_dict(), ())
+        if known is not None:
+            what, do = known
+            raise InputError("no linear layer produces this model's logits", got=f"a model that holds {what}", do=do)
         raise _no_head(f"{len(seen)} linear calls, and none gives the output {list(outputs[0].shape)}")
     return found[0]
 

@@ -25,6 +25,12 @@ from sfra.release.watch import PICKS, LinearCall, Positions, explain
 NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label")
 """Metadata entries in which exporters keep class names."""
 
+FIX_SHAPE = (
+    "python -m onnxruntime.tools.make_dynamic_shape_fixed --input_name INPUT --input_shape 1,3,48,320"
+    " model.onnx fixed.onnx"
+)
+"""A tool that onnxruntime brings along."""
+
 MOST_ROWS = 4096
 """Largest fixed batch size that a file is believed."""
 
@@ -71,7 +77,7 @@ class OnnxEncoder:
             raise InputError(
                 "the model cannot process these images",
                 got=f"shape {list(images.shape)}: {one_line(problem)}",
-                do="resize and normalise the images as the model expects them, or pass example=",
+                do="resize and normalise the images as the model expects them",
             ) from None
         return torch.from_numpy(features), torch.from_numpy(output)
 
@@ -128,6 +134,7 @@ def _input(model: Any) -> tuple[str, np.dtype[Any], Declared]:
             "the model does not take one batch of images",
             expected="one input",
             got=one_line(", ".join(value.name for value in inputs) or "none", 120),
+            do="export it with the other inputs fixed, or audit its last layer alone: .npz, and features in --data",
         )
     kind = inputs[0].type.tensor_type
     dtype = np.dtype(require("onnx", extra="onnx").helper.tensor_dtype_to_np_dtype(kind.elem_type))
@@ -168,10 +175,12 @@ def _tap(model: Any, ends: list[LinearEnd]) -> list[str]:
 
 
 def _batches(shape: Declared) -> Iterator[Tensor]:
-    """Yield noise of every usual shape that agrees with what the graph declares."""
+    """Yield noise of every usual shape that agrees with what the graph declares, then with its gaps filled."""
     dims = shape[1:] if shape else None
     fixed = [tuple(d for d in dims if d is not None)] if dims and None not in dims else []
-    for usual in (*fixed, *USUAL_SHAPES):
+    sides = dict.fromkeys(side for *_, side in USUAL_SHAPES) if dims and len(dims) > 1 else {}
+    filled = [tuple(d or side for d in dims or ()) for side in sides]
+    for usual in dict.fromkeys((*fixed, *USUAL_SHAPES, *filled)):
         agrees = dims is None or (
             len(dims) == len(usual) and all(d in (None, u) for d, u in zip(dims, usual, strict=True))
         )
@@ -191,11 +200,21 @@ def _choose(encoders: list[OnnxEncoder], batches: Iterable[Tensor]) -> OnnxEncod
         found = []
         for encoder, (positions, output) in zip(encoders, runs, strict=True):
             head = encoder.end.head
+            if len(encoders) == 1 and output.shape[1] > head.classes:
+                raise InputError(
+                    "the model does not answer one class for each input",
+                    expected=f"{head.classes} scores, one for each output of its last layer",
+                    got=f"{output.shape[1]} scores: a sequence, a map, or several answers",
+                    do="an audit is of a classifier; a head by itself can be audited as .npz",
+                )
             pick = explain(LinearCall(positions=positions, weight=head.weight, bias=head.bias), output)
             found += [replace(encoder, pick=pick)] if pick else []
         return _only(found, encoders[0].end)
-    raise problem or InputError(
-        "the graph does not say what its input looks like", do="pass example=, a batch of inputs"
+    raise InputError(
+        "no usual input fits this model" if problem else "the graph does not say what its input looks like",
+        expected="a shape that the file declares",
+        got=one_line(problem.__context__) if problem else None,
+        do=f"write it into the file: {FIX_SHAPE}, with the shape that the model takes (in Python: pass example=)",
     )
 
 

@@ -32,6 +32,10 @@ OPERATIONS: dict[str, Callable[..., NDArray[Any]]] = {
 }
 """Operations with a constant that are folded into the head: a bias, a temperature, a fixed scale."""
 
+QUANTISED = {"DequantizeLinear", "QuantizeLinear", "QLinearMatMul", "MatMulInteger", "QGemm", "QLinearConv"}
+QUANTISED |= {"ConvInteger", "DynamicQuantizeLinear", "DynamicQuantizeMatMul", "MatMulNBits", "MatMulIntegerToFloat"}
+"""Operations of a head that computes with whole numbers."""
+
 POOLS = {"GlobalAveragePool", "ReduceMean", "AveragePool"}
 """Poolings that commute with a 1x1 convolution."""
 
@@ -218,17 +222,30 @@ def find_end(graph: Any, output: str, evaluate: Evaluate) -> LinearEnd:
             return _end(node, output, steps, evaluate)
         else:
             break
-    last = "an input" if node is None else f"the operation {node.op_type}"
-    raise no_linear_end(output, last)
+    if node is None:
+        raise no_linear_end(output, "an input")
+    near = [node, *(producers[name] for name in node.input if name in producers)]
+    near += [producers[name] for one in near[1:] for name in one.input if name in producers]
+    whole = sorted({one.op_type for one in near if one.op_type in QUANTISED})
+    if whole:
+        raise no_linear_end(output, f"a quantised layer ({', '.join(whole)})", do=BEFORE_QUANTISED)
+    raise no_linear_end(output, f"the operation {node.op_type}")
 
 
-def no_linear_end(output: str, last: str) -> InputError:
+BEFORE_QUANTISED = "audit the ONNX file before it was quantised; weights alone may be quantised, not the products"
+CUT = (
+    "export the model up to its logits, or cut it there: onnx.utils.extract_model('model.onnx', 'logits.onnx',"
+    " ['INPUT'], ['LOGITS']); a head by itself can be audited as .npz"
+)
+
+
+def no_linear_end(output: str, last: str, do: str = CUT) -> InputError:
     """Say that the scores are not those of a linear layer, and what they come from instead."""
     return InputError(
         "no linear layer produces this model's scores",
         expected="a Gemm, a MatMul (and Add) or a 1x1 Conv with constant weights; a softmax may follow",
         got=f"the output {output!r} comes from {last}",
-        do="export the model up to its logits; a head by itself can be audited as .npz",
+        do=do,
     )
 
 
