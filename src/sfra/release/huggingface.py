@@ -16,10 +16,11 @@ import torch
 from safetensors.torch import save_file
 
 from sfra.core.errors import InputError, MissingPackageError
-from sfra.release.base import LOADERS, Loader, Options, Release, clean_names, loader_of, one_line, require
+from sfra.release.base import LOADERS, Loader, Options, Release, clean_names, loader_of, one_line, read_json, require
 from sfra.release.checkpoint import read_checkpoint
 from sfra.release.directory import PICKLED, PICKLED_INDEX, WEIGHTS, check_config, check_weights, read_preprocess
 from sfra.release.module import load_module
+from sfra.release.size import limited
 
 DATA_FILES = ["config.json", "preprocessor_config.json", "model.safetensors.index.json", "model*.safetensors"]
 """What is fetched from the hub: neither code nor pickles."""
@@ -109,14 +110,17 @@ def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str
             except OSError:  # a system without symbolic links
                 shutil.copyfile(file, Path(folder) / file.name)
         try:
-            model, report = auto.from_pretrained(
-                folder,
-                trust_remote_code=False,
-                use_safetensors=True,
-                local_files_only=True,
-                output_loading_info=True,
-                dtype=torch.float32,
-            )
+            with limited(read_json(Path(folder) / "config.json"), sorted(Path(folder).glob("*.safetensors"))):
+                model, report = auto.from_pretrained(
+                    folder,
+                    trust_remote_code=False,
+                    use_safetensors=True,
+                    local_files_only=True,
+                    output_loading_info=True,
+                    dtype=torch.float32,
+                )
+        except InputError:
+            raise
         except ImportError as problem:
             raise MissingPackageError(
                 f"{directory.name} needs a package that is not installed",
