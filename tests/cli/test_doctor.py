@@ -81,7 +81,7 @@ def test_network_is_described_with_its_size_and_how_it_wants_images(files: Files
     assert "--reference-data" not in found["audit"]
     assert "retain-low" in {one["code"] for one in found["data"]["findings"]}
     shown = words(run(capfd, "doctor", "cnn").out)
-    assert "Images size (8, 8), mean (0.3,), std (0.4,)" in shown
+    assert "Images resized to 8 x 8 (bilinear), mean 0.3, std 0.4" in shown
     assert "digit 7 and 2 more" in shown
 
 

@@ -20,7 +20,7 @@ from sfra.models.backbones import build, input_shape, names
 from sfra.models.backbones.checkpoint import load_model, save_model
 from sfra.models.backbones.images import default_preprocess, processor_config
 from sfra.release import Preprocess
-from sfra.release.preprocess import preprocess_from
+from sfra.release.processors import preprocess_from
 
 transformers = pytest.importorskip("transformers")
 pytestmark = pytest.mark.usefixtures("tiny")
@@ -209,18 +209,30 @@ def test_others_may_read_a_checkpoint_as_far_as_the_umask_lets_them(folder: Path
     assert {file.stat().st_mode & 0o777 for file in folder.iterdir()} == {0o644}
 
 
-@pytest.mark.parametrize("edge", [None, 24])
-def test_our_preprocessing_and_that_of_transformers_agree(edge: int | None, tmp_path: Path) -> None:
-    prepare = Preprocess(size=(20, 18), mean=(0.2, 0.3, 0.4), std=(0.5, 0.25, 0.2), edge=edge)
+@pytest.mark.parametrize(
+    "place",
+    [
+        {"size": (20, 18)},
+        {"resize": 24, "crop": (20, 18), "resample": "lanczos"},
+        {"size": (24, 22), "crop": (20, 18), "channels": "rgb"},
+    ],
+)
+def test_our_preprocessing_and_that_of_transformers_agree(place: dict[str, Any], tmp_path: Path) -> None:
+    prepare = Preprocess(**place, mean=(0.2, 0.3, 0.4), std=(0.5, 0.25, 0.2))
     assert preprocess_from(processor_config(prepare, channels=3)) == prepare
-    place = save_model(
+    net = save_model(
         tmp_path / "net", trained("resnet18-small"), backbone="resnet18-small", classes=4, preprocess=prepare
     )
-    processor = transformers.AutoImageProcessor.from_pretrained(place)
+    processor = transformers.AutoImageProcessor.from_pretrained(net)
     pixels = torch.randint(0, 256, (2, 3, 48, 48), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
     expected = processor(list(pixels), return_tensors="pt")["pixel_values"]
     assert expected.shape == (2, 3, 20, 18)
-    assert float((prepare(pixels) - expected).abs().max()) < 2 * 5 / 255  # transformers rounds to bytes
+    assert float((prepare(pixels) - expected).abs().max()) < 1e-6
+
+
+def test_channels_that_a_directory_cannot_tell_are_not_saved() -> None:
+    with pytest.raises(InputError, match="cannot say that images are converted to bgr"):
+        processor_config(Preprocess(channels="bgr"), channels=3)
 
 
 def test_images_are_resized_only_for_networks_of_one_size() -> None:

@@ -104,7 +104,8 @@ def test_class_names_that_do_not_fit_are_one_clear_message(folder: Path, odd: An
 
 def test_preprocessing_is_read_where_it_is_told(folder: Path) -> None:
     assert load(folder).preprocess is None
-    settings = {"image_mean": [0.5] * 3, "image_std": [0.25] * 3, "size": {"height": 16, "width": 12}}
+    settings = {"image_mean": [0.5] * 3, "image_std": [0.25] * 3, "size": {"height": 16, "width": 12}, "resample": 2}
+    settings["image_processor_type"] = "ViTImageProcessor"
     (folder / "preprocessor_config.json").write_text(json.dumps(settings))
     assert load(folder).preprocess == Preprocess(size=(16, 12), mean=(0.5,) * 3, std=(0.25,) * 3)
 

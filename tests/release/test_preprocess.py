@@ -1,4 +1,4 @@
-"""Images become what the model was trained on: size, crop, rescaling, normalisation."""
+"""Images become what the model was trained on: channels, size, crop, normalisation."""
 
 from __future__ import annotations
 
@@ -12,18 +12,7 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 from sfra.release import Preprocess
-from sfra.release.preprocess import preprocess_from
-
-VIT = {
-    "do_normalize": True,
-    "do_rescale": True,
-    "do_resize": True,
-    "image_mean": [0.5, 0.4, 0.3],
-    "image_std": [0.5, 0.25, 0.2],
-    "resample": 2,
-    "rescale_factor": 1 / 255,
-    "size": {"height": 6, "width": 4},
-}
+from sfra.release.resample import FILTERS
 
 
 def pixels(*shape: int) -> Tensor:
@@ -39,45 +28,67 @@ def test_bytes_and_floats_give_the_same_images() -> None:
 
 def test_images_of_the_right_size_are_only_normalised() -> None:
     images = pixels(2, 3, 6, 4)
-    mean, std = (torch.tensor(VIT[key]).reshape(3, 1, 1) for key in ("image_mean", "image_std"))
-    prepare = preprocess_from(VIT)
-    assert prepare is not None
-    torch.testing.assert_close(prepare(images), (images / 255 - mean) / std)
+    numbers: dict[str, Any] = {"mean": (0.5, 0.4, 0.3), "std": (0.5, 0.25, 0.2)}
+    mean, std = (torch.tensor(value).reshape(3, 1, 1) for value in numbers.values())
+    for prepare in (Preprocess(**numbers), Preprocess(size=(6, 4), **numbers), Preprocess(resize=4, **numbers)):
+        torch.testing.assert_close(prepare(images), (images / 255 - mean) / std)
 
 
-def test_resizing_agrees_with_pillow() -> None:
+@pytest.mark.parametrize("how", FILTERS)
+def test_resizing_agrees_with_pillow(how: str) -> None:
     image = pixels(1, 3, 40, 40)
-    pillow = Image.fromarray(image[0].permute(1, 2, 0).numpy()).resize((16, 12), Image.Resampling.BILINEAR)
-    expected = torch.from_numpy(np.array(pillow)).permute(2, 0, 1) / 255
-    got = Preprocess(size=(12, 16))(image)[0]
-    assert float((got - expected).abs().max()) < 1.5 / 255  # pillow rounds to bytes, twice
+    pillow = Image.fromarray(image[0].permute(1, 2, 0).numpy()).resize((16, 12), FILTERS.index(how))
+    got = 255 * Preprocess(size=(12, 16), resample=how)(image)[0]
+    torch.testing.assert_close(got, torch.from_numpy(np.array(pillow)).permute(2, 0, 1).float())
 
 
-@pytest.mark.parametrize(
-    "config",
-    [
-        {"size": {"shortest_edge": 32}, "crop_size": {"height": 24, "width": 24}, "do_center_crop": True},
-        {"size": {"shortest_edge": 24}, "crop_pct": 0.75},
-        {"size": {"height": 32, "width": 32}, "crop_size": 24, "do_center_crop": True},
-    ],
-)
-def test_the_centre_is_cropped_after_the_shorter_side_is_resized(config: dict[str, Any]) -> None:
-    prepare = preprocess_from(config)
-    assert prepare == Preprocess(size=(24, 24), edge=32)
+def test_the_shorter_side_is_resized_and_the_centre_cut_out() -> None:
+    prepare = Preprocess(resize=32, crop=(24, 24))
     images = pixels(1, 3, 32, 48)
     assert torch.equal(prepare(images), images[:, :, 4:28, 12:36] / 255)
     assert prepare(pixels(1, 3, 96, 64)).shape == (1, 3, 24, 24)
+    assert Preprocess(resize=32)(pixels(1, 3, 96, 64)).shape == (1, 3, 48, 32)
+    assert Preprocess(resize=10)(pixels(1, 3, 30, 40)).shape == (1, 3, 10, 13)  # rounded down
 
 
-def test_a_rescale_factor_is_part_of_the_normalisation() -> None:
-    images = pixels(1, 3, 6, 4)
-    odd = preprocess_from({**VIT, "rescale_factor": 1 / 127.5, "rescale_offset": True})
-    raw = preprocess_from({**VIT, "do_rescale": False, "do_normalize": False})
-    assert odd is not None
-    assert raw is not None
-    mean, std = (torch.tensor(VIT[key]).reshape(3, 1, 1) for key in ("image_mean", "image_std"))
-    torch.testing.assert_close(odd(images), (images / 127.5 - 1 - mean) / std, rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(raw(images), images.float())
+def test_the_longer_side_may_have_a_limit() -> None:
+    assert Preprocess(resize=20, longest=30)(pixels(1, 1, 40, 80)).shape == (1, 1, 15, 30)
+    assert Preprocess(resize=20, longest=30)(pixels(1, 1, 48, 40)).shape == (1, 1, 24, 20)
+
+
+def test_a_crop_larger_than_the_image_is_black_around_it() -> None:
+    images = pixels(1, 1, 3, 8)
+    got = Preprocess(crop=(6, 4), mean=(0.5,), std=(0.5,))(images)
+    assert torch.equal(got[:, :, 2:5], images[:, :, :, 2:6] / 255 * 2 - 1)
+    assert bool((got[:, :, [0, 1, 5]] == -1).all())
+
+
+def test_channels_are_exchanged_repeated_or_mixed_to_grey_as_pillow_does() -> None:
+    colour, grey = pixels(2, 3, 5, 5), pixels(2, 1, 5, 5)
+    assert torch.equal(Preprocess(channels="bgr")(colour), colour.flip(1) / 255)
+    assert torch.equal(Preprocess(channels="rgb")(grey), grey.expand(-1, 3, -1, -1) / 255)
+    assert torch.equal(Preprocess(channels="bgr")(grey), Preprocess(channels="rgb")(grey))
+    pillow = [np.array(Image.fromarray(image.permute(1, 2, 0).numpy()).convert("L")) for image in colour]
+    expected = torch.from_numpy(np.stack(pillow))[:, None] / 255
+    assert torch.equal(Preprocess(channels="grey")(colour), expected)
+    assert torch.equal(Preprocess(channels="grey")(grey), grey / 255)
+    with pytest.raises(InputError, match=r"(?s)cannot be converted to grey.*got: +4 channels"):
+        Preprocess(channels="grey")(pixels(1, 4, 5, 5))
+
+
+def test_means_are_those_of_the_channels_as_the_network_takes_them() -> None:
+    colour, mean = pixels(1, 3, 4, 4), (0.1, 0.2, 0.3)
+    expected = colour.flip(1) / 255 - torch.tensor(mean).reshape(3, 1, 1)
+    torch.testing.assert_close(Preprocess(channels="bgr", mean=mean)(colour), expected)
+
+
+def test_what_is_done_is_said_in_words() -> None:
+    assert str(Preprocess()) == "as they are, values in 0 to 1"
+    whole = Preprocess(resize=256, crop=(224, 224), resample="bicubic", mean=(0.5,) * 3, std=(0.2, 0.3, 0.4))
+    assert str(whole) == (
+        "shorter side resized to 256 (bicubic), centre of 224 x 224 cut out, mean 0.5, std 0.2, 0.3, 0.4"
+    )
+    assert "red and blue" in str(Preprocess(channels="bgr"))
 
 
 def test_one_channel_serves_a_model_with_three() -> None:
@@ -86,31 +97,21 @@ def test_one_channel_serves_a_model_with_three() -> None:
     assert torch.equal(prepare(grey), prepare(grey.expand(2, 3, 4, 4)))
 
 
-def test_a_size_may_be_one_number_and_may_be_missing() -> None:
-    assert preprocess_from({"size": 8}) == Preprocess(size=(8, 8))
-    assert preprocess_from({"image_mean": [0.5]}) is None
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        {"size": {"height": "tall", "width": 3}},
-        {"size": [1, 2]},
-        {"size": {"depth": 3}},
-        {"image_mean": 3},
-        {"rescale_factor": 0},
-    ],
-)
-def test_odd_settings_are_refused_by_file(change: dict[str, Any]) -> None:
-    with pytest.raises(InputError, match=r"preprocessor_config\.json cannot be used"):
-        preprocess_from({**VIT, **change})
-
-
 def test_settings_that_make_no_sense_are_refused() -> None:
-    settings: list[dict[str, Any]] = [{"size": (10**6, 10**6)}, {"edge": 3}, {"std": (0.0,)}, {"mean": (float("nan"),)}]
+    settings: list[dict[str, Any]] = [
+        *({"size": (10**6, 10**6)}, {"resize": 3}, {"longest": 3}, {"crop": (0, 4)}),
+        *({"std": (0.0,)}, {"mean": (float("nan"),)}, {"mean": (0.1, 0.2), "std": (1.0, 1.0, 1.0)}),
+    ]
     for wrong in settings:
         with pytest.raises(InputError, match="makes no sense"):
             Preprocess(**{"size": (4, 4), **wrong})
+
+
+def test_an_unknown_filter_or_order_of_channels_is_refused() -> None:
+    with pytest.raises(InputError, match=r"(?s)no resample 'sharp'.*nearest, lanczos, bilinear"):
+        Preprocess(resample="sharp")
+    with pytest.raises(InputError, match=r"(?s)no channels 'yuv'.*rgb, bgr, grey"):
+        Preprocess(channels="yuv")
 
 
 def test_what_is_not_a_batch_of_images_is_refused() -> None:

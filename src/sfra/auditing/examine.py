@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import replace
 from statistics import median
-from typing import Any
 
 import torch
 from msgspec import Struct
@@ -25,7 +24,7 @@ from sfra.core.head import Head
 from sfra.core.text import written_out
 from sfra.core.types import Progress
 from sfra.data import Data
-from sfra.release import Release, load
+from sfra.release import Preprocess, Release, load
 from sfra.release.base import Arch, loader_of
 
 
@@ -55,7 +54,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     median_bias: float
     odd_rows: tuple[Output, ...]
     """Outputs unlike the others: one that was masked, zeroed or biased away stands out."""
-    preprocess: dict[str, Any] | None
+    preprocess: Preprocess | None
     """How images are prepared; None: they go in as they are."""
     class_names: tuple[str, ...] | None
     data: OnData | None
@@ -109,7 +108,7 @@ def examine(
         median_norm=median(head.weight.double().norm(dim=1).tolist()),
         median_bias=median(head.bias.tolist()),
         odd_rows=odd_outputs(head),
-        preprocess=None if release.preprocess is None else asdict(release.preprocess),
+        preprocess=release.preprocess,
         class_names=release.class_names,
         data=_measure(subject, release),
     )

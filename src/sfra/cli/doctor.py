@@ -92,7 +92,7 @@ def _preparation(found: Examined) -> str:
         return "none: this is a head alone, which is measured on features"
     if found.preprocess is None:
         return "go in as they are: the model says nothing of size, mean and std"
-    return ", ".join(f"{name} {value}" for name, value in found.preprocess.items() if value is not None)
+    return str(found.preprocess)
 
 
 def _missing(found: Examined) -> dict[str, str]:

@@ -16,7 +16,8 @@ from sfra.release.base import Loader, Options, Release, clean_names, one_line, r
 from sfra.release.checkpoint import read_index
 from sfra.release.foreign import KERAS, MERGE, ORIGINAL
 from sfra.release.module import load_module
-from sfra.release.preprocess import Preprocess, preprocess_from
+from sfra.release.preprocess import Preprocess
+from sfra.release.processors import preprocess_from
 
 MODEL_TYPE = "sfra"
 """``model_type`` of directories that hold a plain backbone."""
@@ -84,11 +85,12 @@ def read_plain(directory: Path, config: Mapping[str, Any]) -> tuple[nn.Module, B
 
 
 def read_preprocess(directory: Path, config: Mapping[str, Any]) -> Preprocess | None:
-    """Read preprocessor_config.json if it is there; without it nothing is known about the images."""
-    file = directory / "preprocessor_config.json"
-    if not file.is_file():
+    """Read how images are prepared, where the directory says so: by itself, or for images and text together."""
+    whole, file = directory / "processor_config.json", directory / "preprocessor_config.json"
+    part = read_json(whole).get("image_processor") if whole.is_file() else None
+    if not isinstance(part, dict) and not file.is_file():
         return None
-    return preprocess_from({"size": config.get("image_size"), **read_json(file)})
+    return preprocess_from(part if isinstance(part, dict) else read_json(file), config.get("model_type"))
 
 
 def check_config(directory: Path) -> dict[str, Any]:

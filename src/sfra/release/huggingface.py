@@ -22,7 +22,8 @@ from sfra.release.directory import PICKLED, PICKLED_INDEX, WEIGHTS, check_config
 from sfra.release.module import load_module
 from sfra.release.size import limited
 
-DATA_FILES = ["config.json", "preprocessor_config.json", "model.safetensors.index.json", "model*.safetensors"]
+PREPARATION = ["preprocessor_config.json", "processor_config.json"]
+DATA_FILES = ["config.json", *PREPARATION, "model.safetensors.index.json", "model*.safetensors"]
 """What is fetched from the hub: neither code nor pickles."""
 OLD_FILES = [*DATA_FILES, PICKLED_INDEX, "pytorch_model*.bin"]
 """What is fetched of a model that has no safetensors."""

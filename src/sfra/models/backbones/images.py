@@ -7,9 +7,7 @@ from collections.abc import Sequence
 from sfra.core.errors import InputError
 from sfra.release.architecture import find
 from sfra.release.preprocess import Preprocess
-
-BILINEAR = 2
-"""Pillow's number for the interpolation that :class:`Preprocess` uses."""
+from sfra.release.resample import FILTERS
 
 
 def default_preprocess(
@@ -44,28 +42,37 @@ def default_preprocess(
 
 def processor_config(preprocess: Preprocess, *, channels: int) -> dict[str, object]:
     """Write a preprocessing down as ``preprocessor_config.json``, for us and for transformers' image processors."""
-    height, width = preprocess.size
-    box = {"height": height, "width": width}
+    if preprocess.channels not in (None, "rgb"):
+        what = f"preprocessor_config.json cannot say that images are converted to {preprocess.channels}"
+        raise InputError(what, expected="rgb, or none", do="convert the images themselves")
     # Of transformers' processors, the one for ViT resizes to a size; the one for CLIP resizes the edge and crops.
-    place: dict[str, object] = {"image_processor_type": "ViTImageProcessor", "size": box}
-    if preprocess.edge is not None:
-        place = {
-            "image_processor_type": "CLIPImageProcessor",
-            "size": {"shortest_edge": preprocess.edge},
-            "do_center_crop": True,
-            "crop_size": box,
-            "do_convert_rgb": channels == 3,
-        }
+    straight = preprocess.size is not None and preprocess.crop is None
+    place: dict[str, object] = {
+        "image_processor_type": "ViTImageProcessor" if straight else "CLIPImageProcessor",
+        "do_convert_rgb": preprocess.channels == "rgb",
+        "do_resize": preprocess.size is not None or preprocess.resize is not None,
+        "do_center_crop": preprocess.crop is not None,
+    }
+    if preprocess.size is not None:
+        place["size"] = _box(preprocess.size)
+    if preprocess.resize is not None:
+        most = {} if preprocess.longest is None else {"longest_edge": preprocess.longest}
+        place["size"] = {"shortest_edge": preprocess.resize, **most}
+    if preprocess.crop is not None:
+        place["crop_size"] = _box(preprocess.crop)
     return {
         **place,
-        "do_resize": True,
-        "resample": BILINEAR,
+        "resample": FILTERS.index(preprocess.resample),
         "do_rescale": True,
         "rescale_factor": 1 / 255,
         "do_normalize": True,
         "image_mean": list(_per_channel(preprocess.mean, channels)),
         "image_std": list(_per_channel(preprocess.std, channels)),
     }
+
+
+def _box(size: tuple[int, int]) -> dict[str, int]:
+    return {"height": size[0], "width": size[1]}
 
 
 def _per_channel(values: Sequence[float], channels: int) -> tuple[float, ...]:
