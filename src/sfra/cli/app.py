@@ -9,6 +9,7 @@ import typer
 from sfra._version import __version__
 from sfra.cli.audit import audit
 from sfra.cli.bench import bench
+from sfra.cli.card import card
 from sfra.cli.command import Command
 from sfra.cli.demo import demo
 from sfra.cli.doctor import doctor
@@ -31,6 +32,7 @@ app.command("audit", cls=Command)(audit)
 app.add_typer(bench, name="bench")
 app.command("doctor", cls=Command)(doctor)
 app.command("report", cls=Command)(report)
+app.command("card", cls=Command)(card)
 app.command("demo", cls=Command)(demo)
 app.command("train", cls=Command)(train)
 app.command("unlearn", cls=Command)(unlearn)

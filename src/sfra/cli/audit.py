@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +14,9 @@ from sfra.cli.command import check_folder, check_there, print_json, say, show
 from sfra.cli.options import Count, Text, argument, ending, group, running
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
+
+if TYPE_CHECKING:
+    from sfra.auditing.result import AuditReport
 
 FILES = ("audit.json", "relearned_head.safetensors")
 """What ``--out`` receives."""
@@ -98,6 +103,12 @@ def audit(
     debug: opt.Debug = False,
     out: opt.Out = None,
     json: opt.Json = False,
+    markdown: Annotated[
+        Path | None, ending("FILE", "Append a summary in Markdown to this file, such as $GITHUB_STEP_SUMMARY.")
+    ] = None,
+    junit: Annotated[
+        Path | None, ending("FILE", "Write verdicts and gates as JUnit XML, for the page of a CI job.")
+    ] = None,
     fail_if: Annotated[
         list[str] | None,
         ending("EXPR", 'Exit with 1 if this holds, such as "clear==false" or "delta_rs>0.1"; may be repeated.'),
@@ -113,6 +124,9 @@ def audit(
     """
     classes = split_classes(forget)
     check_folder(out, *FILES)
+    for option, file in {"--markdown": markdown, "--junit": junit}.items():
+        if file is not None:
+            check_folder(file.absolute().parent, file.name, option=option)
     check_there(model, *(reference or ()), control)
     check_there(data, *(reference_data or ()), control_data, validation, names=True)
     with showing(quiet=quiet) as progress:
@@ -172,9 +186,28 @@ def audit(
         show(summary(report, out))
         how = {"arch": arch, "key": key, "head_key": head_key}
         print_next(following(report, model=model, data=data, how=how, out=out))
-    if failed := gates.failures(tests, report):
+    judged = gates.judge(tests, report)
+    _for_job_pages(report, judged, markdown, junit)
+    if failed := [said for said in judged.values() if said is not None]:
         say("\n".join(failed))
         raise typer.Exit(GATE_FAILED)
+
+
+def _for_job_pages(
+    report: AuditReport, judged: Mapping[str, str | None], markdown: Path | None, junit: Path | None
+) -> None:
+    """Append a summary in Markdown, and write JUnit XML, where asked for."""
+    if markdown is not None:
+        from sfra.report.markdown import job_summary
+
+        markdown.parent.mkdir(parents=True, exist_ok=True)
+        with markdown.open("a", encoding="utf-8", errors="replace") as file:
+            file.write(f"\n{job_summary(report, judged)}")
+    if junit is not None:
+        from sfra.core.files import write_text
+        from sfra.report.junit import junit as to_junit
+
+        write_text(junit, to_junit(report, judged))
 
 
 def split_classes(given: list[str]) -> list[str]:

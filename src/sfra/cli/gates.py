@@ -125,30 +125,36 @@ def check_gates(
 
 
 def failures(gates: Sequence[Gate], report: AuditResult) -> list[str]:
-    """Return a sentence for every gate that fails.
+    """Return a sentence for every gate that fails."""
+    return [said for said in judge(gates, report).values() if said is not None]
+
+
+def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
+    """Return the gates, each with a sentence if it fails.
 
     An audit that cannot carry a verdict passes no gate. One that would not have seen the class passes none on numbers:
     a low number there shows nothing.
     """
     kind = VERDICTS[report.verdict].kind
     values = {**report.scalars(), "verdict": report.verdict, "clear": kind == "clear"}
-    sentences = []
+    judged: dict[str, str | None] = {}
     for gate in gates:
         value = values.get(gate.name)
         if value is None:
             raise _unmeasured(gate, "pass more evaluation data (--data, --validation), or leave the gate out")
+        judged[str(gate)] = None
         shown = value if isinstance(value, str) else f"{float(value):.6g}"
         if gate.holds(value):
             about = f"the verdict is {report.verdict}" if gate.name == "clear" else f"{gate.name} is {shown}"
-            sentences.append(f"gate failed: {gate} ({about})")
+            judged[str(gate)] = f"gate failed: {gate} ({about})"
         elif gate.name not in ALWAYS and kind == "unusable":
-            sentences.append(f"gate failed: {gate} cannot be judged: {report.statement}")
+            judged[str(gate)] = f"gate failed: {gate} cannot be judged: {report.statement}"
         elif gate.name not in ALWAYS and kind == "blind" and gate.name != "verdict":
-            sentences.append(
+            judged[str(gate)] = (
                 f"gate failed: {gate} cannot be judged: {gate.name} is {shown}, but the verdict is {report.verdict}. "
                 f"{report.statement}"
             )
-    return sentences
+    return judged
 
 
 def _unmeasured(gate: Gate, remedy: str) -> InputError:

@@ -32,7 +32,7 @@ def card(audit: AuditResult) -> str:
         f"<p>{_text(f'{audit.model.source}; forgotten: {lost}')}</p>",
     ]
     if audit.rs is not None and audit.verdict != "unusable":
-        parts += [_table(_rows(audit)), _picture(audit)]
+        parts += [_table(numbers(audit)), _picture(audit)]
     codes = ", ".join(f"{finding.code} ({finding.severity})" for finding in audit.findings)
     parts += [f"<p>Findings: {_text(codes)}. <code>sfra explain CODE</code> says more.</p>"] if codes else []
     return f'<div style="max-width: 48em; line-height: 1.45">{"".join(parts)}</div>'
@@ -62,7 +62,7 @@ def _table(rows: Iterable[tuple[str, str, str]]) -> str:
     return f"<table>{''.join(lines)}</table>"
 
 
-def _rows(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
+def numbers(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
     """Yield what is measured, the number, and what it means."""
     for name, pair in (("other classes", audit.retain), ("forgotten class", audit.forget)):
         shown = f"{percent(pair.before)} → {percent(pair.after)}"

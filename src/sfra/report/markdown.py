@@ -1,0 +1,112 @@
+"""An audit in Markdown: a summary for the page of a job, and a block for a model card."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from sfra.auditing.result import AuditResult
+from sfra.auditing.verdict import VERDICTS
+from sfra.bench.tables.table import escape_markdown
+from sfra.core.errors import InputError, printable
+from sfra.report.classes import class_name, label_name
+from sfra.report.notebook import numbers
+from sfra.report.page.html import number, percent, signed
+
+
+def job_summary(audit: AuditResult, judged: Mapping[str, str | None]) -> str:
+    """Summarise an audit; ``judged`` holds the gates, with what is to be said of one that failed."""
+    parts = [f"### Unlearning audit: {audit.verdict}", _text(audit.statement), *_measured(audit)]
+    if judged:
+        lines = [f"- {'failed' if said else 'passed'}: `fail-if {gate}`" for gate, said in judged.items()]
+        parts += ["Gates:", "\n".join(lines)]
+    if audit.findings:
+        found = [f"- {one.severity}: `{one.code}`: {_text(one.message)}" for one in audit.findings]
+        parts += ["Findings (`sfra explain CODE` says more):", "\n".join(found)]
+    return "\n\n".join([*parts, _about(audit)]) + "\n"
+
+
+def model_card(audits: Sequence[AuditResult], *, name: str | None = None) -> str:
+    """Write the block for the README of a model: ``model-index`` metadata, and a section for readers.
+
+    Raises:
+        InputError: One of the audits measured nothing that could be published.
+    """
+    for audit in audits:
+        if audit.rs is None or VERDICTS[audit.verdict].kind == "unusable":
+            do = VERDICTS[audit.verdict].do
+            raise InputError("this audit has no numbers for a model card", got=f"the verdict {audit.verdict}", do=do)
+    metadata = ["---", "model-index:", f"- name: {_quoted(name or audits[0].model.source)}", "  results:"]
+    metadata += [line for audit in audits for line in _metadata(audit)]
+    sections = ["\n\n".join([f"**{audit.verdict}.** {_text(audit.statement)}", *_measured(audit)]) for audit in audits]
+    about = [_about(audit) for audit in audits]
+    body = [text for pair in zip(sections, about, strict=True) for text in pair]
+    return "\n".join([*metadata, "---", "", "\n\n".join(["## Unlearning audit", *body])]) + "\n"
+
+
+def _measured(audit: AuditResult) -> Iterator[str]:
+    """Yield the tables: numbers, then each class for itself; none where the verdict says that they carry nothing."""
+    if audit.rs is None or VERDICTS[audit.verdict].kind == "unusable":
+        return
+    rows = [f"| {_text(label)} | {value} | {_text(meaning)} |" for label, value, meaning in numbers(audit)]
+    yield "\n".join(["| | | |", "|:--|:--|:--|", *rows])
+    lines = []
+    for one in audit.classes:
+        score = next(iter(one.scores), None)
+        shown = ("–",) * 4
+        if score is not None:
+            moved = percent(score.forget_before), percent(score.forget_after)
+            shown = (*moved, number(score.rs), signed(score.delta_rs))
+        cells = (_text(label_name(one.label, audit.class_names)), one.verdict, *shown)
+        lines.append(f"| {' | '.join(cells)} |")
+    if lines:
+        yield "\n".join(["| class | verdict | before | after | RS | ΔRS |", "|:--|:--|--:|--:|--:|--:|", *lines])
+
+
+def _about(audit: AuditResult) -> str:
+    """Say in a line what was audited, on what, against what, and with what."""
+    lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
+    settings = audit.settings
+    facts = [
+        f"Model: {audit.model.source}",
+        f"forgotten: {lost}",
+        f"data: {_data(audit)}",
+        f"references: {len(audit.references) or 'none'}",
+        f"N = {settings['n']:,}, M = {settings['m']:,}, epochs: {settings['epochs']}, seeds: {settings['seeds']}",
+        f"sfra {audit.versions.get('sfra', '')}",
+    ]
+    return f"{_text('; '.join(facts))}."
+
+
+def _metadata(audit: AuditResult) -> Iterator[str]:
+    """Yield one entry of ``model-index``; texts are quoted as in JSON, which YAML reads too."""
+    lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
+    values = {
+        "sfra_rs": (audit.rs, f"Relearning score (RS) of {lost}"),
+        "sfra_delta_rs": (audit.delta_rs, f"ΔRS of {lost}, against a model trained without it"),
+        "sfra_forget_accuracy_after": (audit.forget.after, f"Accuracy on {lost} after relearning"),
+    }
+    yield "  - task:"
+    yield "      type: image-classification"
+    yield "    dataset:"
+    yield f"      type: {_quoted(_data(audit))}"
+    yield f"      name: {_quoted(_data(audit))}"
+    yield "    metrics:"
+    for kind, (value, words) in values.items():
+        if value is not None:
+            yield f"    - type: {kind}"
+            yield f"      value: {round(value, 4)}"
+            yield f"      name: {_quoted(words)}"
+
+
+def _data(audit: AuditResult) -> str:
+    return Path(audit.data.source).name if audit.data is not None else "none"
+
+
+def _quoted(text: str) -> str:
+    return json.dumps(printable(text), ensure_ascii=False)
+
+
+def _text(text: str) -> str:
+    return escape_markdown(printable(text))
