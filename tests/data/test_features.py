@@ -1,10 +1,13 @@
 """Feature extraction: the same as a direct forward pass, computed once, and again when anything changes."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import torch
+from safetensors.torch import load as load_safetensors
+from safetensors.torch import save as save_safetensors
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError
@@ -122,6 +125,39 @@ def test_a_cache_file_of_other_samples_is_made_again(cache: Path) -> None:
     stored.write_bytes(content)
     assert extract(encoder, some_images()).shape == (7, 48)
     assert encoder.images == 5 + 7 + 7
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda features: features[:, :5].clone(),
+        lambda features: features + 1e-6,
+        lambda features: features.flip(0),
+        lambda features: features.half(),
+        lambda features: features[0],
+    ],
+    ids=["narrower", "other numbers", "another order", "another kind", "one row"],
+)
+def test_cached_features_that_were_changed_are_made_again(cache: Path, change: Callable[[Tensor], Tensor]) -> None:
+    encoder = Counted()
+    first = extract(encoder, some_images())
+    (stored,) = cache.iterdir()
+    whole = stored.read_bytes()
+    arrays = load_safetensors(whole)
+    stored.write_bytes(save_safetensors(arrays | {"features": change(arrays["features"])}))
+    assert torch.equal(extract(encoder, some_images()), first)
+    assert encoder.images == 2 * 7
+    assert stored.read_bytes() == whole
+
+
+def test_cached_features_of_another_model_are_made_again(cache: Path) -> None:
+    encoder = Counted()
+    first = extract(encoder, some_images())
+    (own,) = cache.iterdir()
+    extract(Counted(scale=2.0), some_images(), model="other")
+    (other,) = set(cache.iterdir()) - {own}
+    own.write_bytes(other.read_bytes())
+    assert torch.equal(extract(encoder, some_images()), first)
 
 
 def test_a_cache_folder_that_cannot_be_made_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

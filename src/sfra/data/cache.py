@@ -83,29 +83,33 @@ def _describe_preprocess(preprocess: Transform | None) -> str | None:
         return None
 
 
-def read_features(path: Path, labels: Tensor) -> Tensor | None:
-    """Read cached features of samples with these labels; None if there are none, or the file is damaged."""
+def read_features(path: Path) -> Tensor | None:
+    """Read cached features; None if there are none, or they are not those that were written there."""
     if not path.is_file():
         return None
     try:
         arrays = read_arrays(path)
-    except InputError as problem:
+        features, found = arrays["features"], bytes(arrays["checksum"].tolist())
+        if features.ndim != 2 or features.dtype != torch.float32 or found != _checksum(path, features):
+            raise ValueError("the checksum does not fit")  # noqa: TRY301
+    except (InputError, KeyError, ValueError, TypeError) as problem:
         _log.warning("the cached features are damaged and will be made again: %s", problem)
         return None
-    features, found = arrays.get("features"), arrays.get("labels")
-    if features is None or found is None or not torch.equal(found, labels):
-        return None
-    whole = features.ndim == 2 and len(features) == len(labels) and features.dtype == torch.float32
-    return features if whole and bool(torch.isfinite(features).all()) else None
+    return features
 
 
-def write_features(path: Path, features: Tensor, labels: Tensor) -> None:
-    """Store features, or do nothing where the folder cannot be written."""
-    content = dump_safetensors({"features": features.contiguous(), "labels": labels.contiguous()})
+def write_features(path: Path, features: Tensor) -> None:
+    """Store features with a checksum, or do nothing where the folder cannot be written."""
+    checksum = torch.tensor(list(_checksum(path, features)), dtype=torch.uint8)
     try:
-        write_atomically(path, content)
+        write_atomically(path, dump_safetensors({"features": features.contiguous(), "checksum": checksum}))
     except OSError as problem:
         _log.info("the features are not cached: %s", problem)
+
+
+def _checksum(path: Path, features: Tensor) -> bytes:
+    """Sum up features together with the name of their file, which stands for the model and the images."""
+    return hashlib.sha256(f"{path.name} {hash_arrays(features)}".encode()).digest()
 
 
 def decode_once(what: str, files: Sequence[str | Path], make: Callable[[], Sets]) -> Sets:

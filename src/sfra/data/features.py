@@ -47,7 +47,7 @@ def extract_features(
         The features in the order of the images, float32 on the CPU, with the images' labels and names.
     """
     path = features_path(model_fingerprint, images, preprocess) if cache else None
-    cached = None if path is None else read_features(path, images.labels)
+    cached = None if path is None else read_features(path)
     if cached is None:
         features = _encode(encoder, images, preprocess, batch_size, device, progress)
     else:
@@ -56,7 +56,7 @@ def extract_features(
             progress(STEP, len(images), len(images))
     found = FeatureSet(features=features, labels=images.labels, class_names=images.class_names, source=images.source)
     if path is not None and cached is None:
-        write_features(path, found.features, found.labels)
+        write_features(path, found.features)
     return found
 
 
