@@ -126,13 +126,26 @@ def spoil(value: Any, *path: str | int) -> Callable[[dict[str, Any]], None]:
         spoil(None, "results", 0, "retain_before"),
         spoil("x", "traces"),
         lambda content: content["results"].append(content["results"][0]),
+        lambda content: content["results"].append({**content["results"][0], "scale": "other"}),
+        lambda content: content["results"].append({**content["results"][0], "rule": "other"}),
+        lambda content: content["traces"].pop(),
+        lambda content: content["traces"].append({**content["traces"][0], "seed": 9}),
+        lambda content: content["traces"][0]["retain"].pop(),
+        spoil(None, "traces", 0, "forget"),
+        spoil([0.5] * 13, "traces", 0, "rs"),
+        spoil([], "traces", 1, "loss"),
+        spoil(0.123, "results", 0, "rs"),
+        spoil([0.123], "results", 0, "rs_seeds"),
+        spoil([99], "results", 0, "epochs"),
+        spoil([], "results", 0, "epochs"),
+        spoil(0.123, "results", 1, "rs"),
     ],
 )
 def test_an_audit_that_was_tampered_with_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:
     given = json.loads(compare(never_seen(), **QUICK).to_json())
     change(given)
     (tmp_path / "audit.json").write_text(json.dumps(given))
-    with pytest.raises(InputError, match=r"not what its schema promises|audited differently|is incomplete"):
+    with pytest.raises(InputError, match=r"not what its schema promises|audited differently|is incomplete|contradicts"):
         against(tmp_path / "audit.json")
 
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
-from sfra.auditing.result import SCHEMA, AuditReport
+from sfra.auditing.result import SCHEMA, AuditReport, read_result
 from sfra.auditing.verdict import statement
 from sfra.core.errors import InputError
 from sfra.core.head import Head
@@ -111,6 +111,30 @@ def test_saved_files_hold_the_report_and_the_head(report: AuditReport, tmp_path:
     again = Head.load(path.parent / "relearned_head.safetensors")
     assert again.fingerprint == report.relearned_head.fingerprint
     assert report.save(str(path.parent)) == path  # over itself
+
+
+def test_an_audit_beside_the_head_of_another_is_refused(
+    report: AuditReport, unmeasured: AuditReport, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    report.save(tmp_path)
+    assert read_result(tmp_path / "audit.json").verdict == report.verdict
+    real, renamed = os.replace, list[Path]()
+
+    def killed(draft: str, target: Path) -> None:
+        if renamed:
+            raise KeyboardInterrupt
+        renamed.append(target)
+        real(draft, target)
+
+    monkeypatch.setattr("sfra.core.files.os.replace", killed)
+    with pytest.raises(KeyboardInterrupt):
+        unmeasured.save(tmp_path)
+    with pytest.raises(
+        InputError, match=r"audit\.json and relearned_head\.safetensors in .* are not of the same audit"
+    ):
+        read_result(tmp_path / "audit.json")
+    (tmp_path / "relearned_head.safetensors").unlink()
+    assert read_result(tmp_path / "audit.json").verdict == report.verdict
 
 
 def test_a_file_in_the_place_of_the_folder_is_refused_and_kept(report: AuditReport, tmp_path: Path) -> None:

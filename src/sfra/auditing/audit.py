@@ -5,6 +5,7 @@ Config, inputs (release, data, reference), attack (place, probes, relearn), meas
 
 from __future__ import annotations
 
+import hashlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -197,6 +198,7 @@ def _report(
 ) -> AuditReport:
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
     first, score = evidence.runs[0], found[0] if found else None
+    head = first.placed.released(first.path.last)
     sight = Sight.of(controls, inputs.model.classes)
     odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
     classes = _class_results(evidence, references, odd=odd, sight=sight)
@@ -244,5 +246,6 @@ def _report(
         classes=classes,
         controls=controls,
         diagnostics=diagnosed,
-        relearned_head=first.placed.released(first.path.last),
+        relearned_head=head,
+        relearned_head_digest=hashlib.sha256(head.to_safetensors()).hexdigest(),
     )

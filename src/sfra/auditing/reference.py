@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
 
 import msgspec
 
-from sfra.attack.grid import settings_of
+from sfra.attack.grid import Setting, seeds_of, settings_of
 from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.findings import Facts, raise_findings
 from sfra.auditing.findings.registry import critical
@@ -22,6 +23,9 @@ from sfra.core.errors import InputError
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f", "expect_accuracy")
 """Settings in which the two audits may differ: they do not touch the reference's score."""
+
+ROUNDING = 1e-5
+"""How far a score may be from its curve, which is kept with six digits."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,6 +77,39 @@ def check_earlier(earlier: AuditResult, subject: Subject, config: AuditConfig) -
             got="scores that are missing or there twice",
             do="audit the reference again, or pass the reference model itself",
         )
+    if not _adds_up(earlier, wanted, config):
+        raise InputError(
+            "the audit of the reference contradicts itself",
+            expected="one curve per scale, variant and seed, over all epochs, and scores that are read off them",
+            got="other curves, or other scores",
+            do="it may be changed by hand: audit the reference again, or pass the reference model itself",
+        )
+
+
+def _adds_up(earlier: AuditResult, settings: Sequence[Setting], config: AuditConfig) -> bool:
+    """Say whether the curves of an earlier audit are those of the settings, and its scores are read off them."""
+    seeds = seeds_of(config)
+    own = {(one.scale, one.variant, one.seed): one for one in earlier.traces if one.subject == "model"}
+    curves = [curve or () for one in own.values() for curve in (one.retain, one.forget, one.rs, one.loss)]
+    if {*own} != {(one.scale.name, one.variant, seed) for one in settings for seed in seeds}:
+        return False
+    if any(len(curve) != config.epochs + 1 for curve in curves):
+        return False
+    return all(_read_off(one, [own.get((one.scale, one.variant, seed)) for seed in seeds]) for one in earlier.results)
+
+
+def _read_off(score: Score, traces: Sequence[RunTrace | None]) -> bool:
+    """Say whether a score is the mean of what the curves of its seeds show at its epochs."""
+    if not len(score.rs_seeds) == len(score.epochs) == len(traces) or score.rule not in RULES:
+        return False
+    known = [
+        trace.rs[epoch : epoch + 1] for trace, epoch in zip(traces, score.epochs, strict=True) if trace and trace.rs
+    ]
+    read = [value for values in known for value in values]
+    if RULES[score.rule].validates:  # off the curve of a part of the data, which is not kept
+        read = [*score.rs_seeds]
+    pairs = zip([*read, fmean(read or [0.0])], [*score.rs_seeds, score.rs], strict=False)
+    return len(read) == len(traces) and all(abs(one - other) <= ROUNDING for one, other in pairs)
 
 
 def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:

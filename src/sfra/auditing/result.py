@@ -5,6 +5,7 @@ The JSON schema comes from these types (``schema.py``); ``docs/audit-json.md`` d
 
 from __future__ import annotations
 
+import hashlib
 import json
 from operator import attrgetter
 from pathlib import Path
@@ -24,6 +25,9 @@ SCHEMA = "sfra.audit/3"
 
 Earlier ones are read too: version 2 knew one ``reference``; version 1 called the traces ``trajectory``.
 """
+
+HEAD_FILE = "relearned_head.safetensors"
+"""What lies beside ``audit.json``."""
 
 Share = Annotated[float, Meta(ge=0, le=1)]
 """An accuracy, a score, a probability."""
@@ -306,6 +310,8 @@ class AuditResult(Struct, frozen=True, kw_only=True):
     """What the audit sees of classes that are hidden by construction."""
     diagnostics: dict[str, Any] | None = None
     """What :func:`sfra.diagnose` says of the verdict's setting, where asked for."""
+    relearned_head_digest: str | None = None
+    """SHA-256 of the file with the relearned head; None in files of older versions."""
 
     def __repr__(self) -> str:
         """Show the verdict and its numbers; :meth:`to_dict` has all of it."""
@@ -394,11 +400,14 @@ class AuditReport(AuditResult, frozen=True, kw_only=True):
     """The relearned head of the verdict, in the coordinates of the released features; not part of the JSON."""
 
     def save(self, folder: str | Path) -> Path:
-        """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none."""
+        """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none.
+
+        A process that is killed between the two leaves a pair that :func:`read_result` refuses.
+        """
         out = Path(folder)
         if out.exists() and not out.is_dir():
             raise InputError("cannot write the results there", expected="a folder", got=f"the file {out}")
-        head, audit = out / "relearned_head.safetensors", out / "audit.json"
+        head, audit = out / HEAD_FILE, out / "audit.json"
         write_together({head: self.relearned_head.to_safetensors(), audit: to_bytes(self.to_json())})
         return audit
 
@@ -418,7 +427,24 @@ def read_result(file: Path) -> AuditResult:
         raise InputError(
             f"cannot read {file}", expected="an audit.json that sfra wrote, in UTF-8", got=problem, do=do
         ) from None
-    return parse_result(found, str(file))
+    result = parse_result(found, str(file))
+    _check_head(file.parent / HEAD_FILE, result.relearned_head_digest)
+    return result
+
+
+def _check_head(head: Path, expected: str | None) -> None:
+    """Refuse an audit beside the relearned head of another one."""
+    if expected is None or not head.is_file():
+        return
+    with head.open("rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != expected:
+        raise InputError(
+            f"audit.json and {HEAD_FILE} in {head.parent} are not of the same audit",
+            expected=f"SHA-256 {expected[:16]}… of {HEAD_FILE}",
+            got=f"{found[:16]}…",
+            do="an audit may have been stopped while it wrote them: repeat it",
+        )
 
 
 def parse_result(content: object, source: str) -> AuditResult:

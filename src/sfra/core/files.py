@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import tempfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -95,7 +96,10 @@ def write_atomically(target: Path, content: bytes) -> None:
 
 
 def write_together(contents: Mapping[Path, bytes]) -> None:
-    """Write files that belong together: none takes its name before all are on the disk in full."""
+    """Write files that belong together: none takes its name before all are on the disk in full.
+
+    Of two processes that write the same files at once, one puts all of its files in place after the other.
+    """
     drafts: dict[Path, str] = {}
     try:
         for target, content in contents.items():
@@ -104,13 +108,28 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.chmod(drafts[target], 0o666 & ~_umask())
-        for target in contents:
-            os.replace(drafts[target], target)
-            del drafts[target]
+        with _alone([target.parent for target in contents]):
+            for target in contents:
+                os.replace(drafts[target], target)
+                del drafts[target]
     except BaseException:
         for draft in drafts.values():
             os.unlink(draft)
         raise
+
+
+@contextlib.contextmanager
+def _alone(folders: Sequence[Path]) -> Iterator[None]:
+    """Have others wait that put several files into a folder at once; go on where folders cannot be locked."""
+    with contextlib.ExitStack() as stack:
+        if len(folders) > 1:
+            with contextlib.suppress(ImportError, OSError):
+                import fcntl
+
+                folder = os.open(folders[0], os.O_RDONLY)
+                stack.callback(os.close, folder)
+                fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
 
 
 def _umask() -> int:
