@@ -193,6 +193,15 @@ GRAPHS: dict[str, Any] = {
         [wt, b],
     ),
     "temperature": graph([node("Gemm", ["z", "wt", "b"], ["g"]), node("Div", ["g", "t"], ["y"])], [wt, b, t]),
+    "temperature, repeated for each score": graph(
+        [
+            node("Gemm", ["z", "wt", "b"], ["g"]),
+            node("Shape", ["g"], ["size"]),
+            node("Expand", ["t", "size"], ["repeated"]),
+            node("Div", ["g", "repeated"], ["y"]),
+        ],
+        [wt, b, t],
+    ),
     "temperature, then softmax": graph(
         [
             node("Gemm", ["z", "wt", "b"], ["g"]),
@@ -344,8 +353,19 @@ def test_a_quantised_head_is_refused_with_the_way_out(tmp_path: Path) -> None:
 
 def test_a_sequence_of_answers_is_refused(tmp_path: Path) -> None:
     model = graph([node("MatMul", ["z", "wt"], ["m"]), node("Softmax", ["m"], ["y"])], [wt], shape=("n", 3, D))
-    with pytest.raises(InputError, match=r"(?s)does not answer one class for each input.*5 scores.*15 scores"):
+    with pytest.raises(InputError, match=r"(?s)does not answer one class for each input.*15 for 5 outputs"):
         load(saved(model, tmp_path))
+    sequence_first = graph(
+        [
+            node("Transpose", ["z"], ["steps"], perm=[1, 0, 2]),
+            node("MatMul", ["steps", "wt"], ["m"]),
+            node("Softmax", ["m"], ["y"]),
+        ],
+        [wt],
+        shape=(1, 3, D),
+    )
+    with pytest.raises(InputError, match="does not answer one class for each input"):
+        load(saved(sequence_first, tmp_path))
 
 
 def test_an_end_that_only_looks_linear_is_refused_by_the_run(tmp_path: Path) -> None:

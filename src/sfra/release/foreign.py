@@ -29,7 +29,7 @@ STARTS = {
     (0, b"\xfd7zXZ"): ("a compressed file (xz)", UNPACK),
     (0, b"BZh"): ("a compressed file (bzip2)", UNPACK),
     (257, b"ustar"): ("a tar archive", UNPACK),
-    (0, b"version https://git-lfs"): ("a Git LFS pointer: the file itself is elsewhere", "git lfs pull"),
+    (0, b"version https://git-lfs"): ("a Git LFS pointer: the file itself is elsewhere", "fetch it: git lfs pull"),
     (0, b"<!DOCTYPE"): ("a web page", AGAIN),
     (0, b"<!doctype"): ("a web page", AGAIN),
     (0, b"<html"): ("a web page", AGAIN),

@@ -133,6 +133,7 @@ def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str
                 f"transformers cannot load {directory.name} as an image classifier",
                 expected="a model that AutoModelForImageClassification knows, with its weights",
                 got=one_line(str(problem).replace(folder, directory.name)),
+                do="audit the last layer of another kind of model: its weights with --head-key, and features in --data",
             ) from None
     _check_complete(directory, report, spare=spare)
     return own_memory(model)

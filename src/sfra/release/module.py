@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, counted
 from sfra.core.head import Head
 from sfra.core.types import Bias, Features, Weight
 from sfra.release.base import Loader, Options, Release, fingerprint, one_line, usable_device
@@ -193,7 +193,8 @@ def _choose(model: nn.Module, outputs: Sequence[Tensor], seen: Sequence[Seen]) -
         if known is not None:
             what, do = known
             raise InputError("no linear layer produces this model's logits", got=f"a model that holds {what}", do=do)
-        raise _no_head(f"{len(seen)} linear calls, and none gives the output {list(outputs[0].shape)}")
+        calls = counted(len(seen), "linear call", "linear calls")
+        raise _no_head(f"{calls}, and none gives the output {list(outputs[0].shape)}")
     return found[0]
 
 

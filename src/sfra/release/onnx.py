@@ -66,7 +66,9 @@ class OnnxEncoder:
             full = torch.cat([chunk, chunk[-1:].expand(missing, *chunk.shape[1:])])
             features, output = self._run(full)
             entered.append(self.end.positions(features.float(), len(full))[:rows])
-            answered.append(output.float().flatten(1)[:rows])
+            if output.numel() % len(full):
+                raise _no_class(list(output.shape))
+            answered.append(output.float().reshape(len(full), -1)[:rows])
         return torch.cat(entered), torch.cat(answered)
 
     def _run(self, images: Tensor) -> tuple[Tensor, Tensor]:
@@ -201,20 +203,24 @@ def _choose(encoders: list[OnnxEncoder], batches: Iterable[Tensor]) -> OnnxEncod
         for encoder, (positions, output) in zip(encoders, runs, strict=True):
             head = encoder.end.head
             if len(encoders) == 1 and output.shape[1] > head.classes:
-                raise InputError(
-                    "the model does not answer one class for each input",
-                    expected=f"{head.classes} scores, one for each output of its last layer",
-                    got=f"{output.shape[1]} scores: a sequence, a map, or several answers",
-                    do="an audit is of a classifier; a head by itself can be audited as .npz",
-                )
+                raise _no_class(f"{output.shape[1]} for {head.classes} outputs of the last layer")
             pick = explain(LinearCall(positions=positions, weight=head.weight, bias=head.bias), output)
             found += [replace(encoder, pick=pick)] if pick else []
         return _only(found, encoders[0].end)
     raise InputError(
         "no usual input fits this model" if problem else "the graph does not say what its input looks like",
         expected="a shape that the file declares",
-        got=one_line(problem.__context__) if problem else None,
+        got=one_line(problem.__context__ or problem) if problem else None,
         do=f"write it into the file: {FIX_SHAPE}, with the shape that the model takes (in Python: pass example=)",
+    )
+
+
+def _no_class(got: object) -> InputError:
+    return InputError(
+        "the model does not answer one class for each input",
+        expected="one row of scores for each input",
+        got=f"{got}: a sequence, a map, or several answers",
+        do="an audit is of a classifier; a head by itself can be audited as .npz",
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -211,10 +211,11 @@ def find_end(graph: Any, output: str, evaluate: Evaluate) -> LinearEnd:
         node = producers.get(name)
         if node is None:
             break
-        known = [operand in fixed for operand in node.input]
+        operands = [_before_repeated(operand, producers) for operand in node.input]
+        known = [operand in fixed for operand in operands]
         either = node.op_type in ("Add", "Mul") and sorted(known) == [False, True]
         if either or (node.op_type in OPERATIONS and known == [False, True]):
-            name, term = sorted(node.input, key=lambda operand: operand in fixed)
+            name, term = sorted(operands, key=lambda operand: operand in fixed)
             steps.append((node.op_type, term))
         elif node.op_type in PASSED | POOLS | WRITTEN_OUT and known and not known[0]:
             name = node.input[0]
@@ -230,6 +231,12 @@ def find_end(graph: Any, output: str, evaluate: Evaluate) -> LinearEnd:
     if whole:
         raise no_linear_end(output, f"a quantised layer ({', '.join(whole)})", do=BEFORE_QUANTISED)
     raise no_linear_end(output, f"the operation {node.op_type}")
+
+
+def _before_repeated(name: str, producers: Mapping[str, Any]) -> str:
+    """Return what a graph repeats to the shape of the scores, such as a temperature; else the tensor itself."""
+    node = producers.get(name)
+    return str(node.input[0]) if node is not None and node.op_type == "Expand" and node.input else name
 
 
 BEFORE_QUANTISED = "audit the ONNX file before it was quantised; weights alone may be quantised, not the products"
