@@ -7,7 +7,7 @@ JOBS   ?= auto
 SUDO   := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser latex test lint types examples check bench reproduce-report torture torture-short benchmarks clean
+.PHONY: help demo browser latex test lint types examples check package docs bench reproduce-report torture torture-short benchmarks clean
 
 help:            ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 24
@@ -16,7 +16,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(VENV)/.demo: $(VENV)/bin/python pyproject.toml constraints.txt
-	$(PIP) -e ".[demo]"
+	$(PIP) -e ".[report]"
 	@touch $@
 
 $(VENV)/.dev: $(VENV)/bin/python pyproject.toml constraints.txt
@@ -52,6 +52,16 @@ bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, check i
 	rm -rf build/digits
 	$(BIN)/python benchmarks/digits.py --store build/digits
 	SFRA_DIGITS_STORE=build/digits $(BIN)/python -m pytest tests/report/test_browser_digits.py
+
+package: $(VENV)/.dev  ## Build wheel and sdist, install the wheel into an empty environment, audit and run the demo there
+	rm -rf dist build/empty
+	$(BIN)/python -m build --no-isolation --outdir dist > build.log || { cat build.log; exit 1; }; rm build.log
+	$(BIN)/python -m venv build/empty
+	build/empty/bin/python -m pip install --quiet --disable-pip-version-check --no-compile -c constraints.txt dist/*.whl
+	build/empty/bin/python benchmarks/installed.py dist/*.whl
+
+docs: $(VENV)/.dev  ## Build the documentation site into build/site; a warning is an error
+	$(BIN)/mkdocs build --quiet --strict
 
 reproduce-report: $(VENV)/.dev  ## Tables, figures, pages and the comparison with the paper, from reproduction/
 	$(BIN)/python benchmarks/reproduce.py report --out reproduction-report

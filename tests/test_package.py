@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
+import tomllib
 from importlib.metadata import version
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -75,6 +77,20 @@ def test_a_name_that_does_not_exist_is_an_attribute_error() -> None:
 def test_the_package_is_typed_and_its_version_is_that_of_the_metadata() -> None:
     assert (Path(sfra.__file__).parent / "py.typed").is_file()
     assert sfra.__version__ == version("sfra")
+
+
+def test_extras_have_the_same_names_everywhere() -> None:
+    root = Path(__file__).parents[1]
+    extras = {*tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]}
+    pages = [root / "README.md", root / "CONTRIBUTING.md", *root.glob("docs/*.md"), *root.glob("examples/ci/*.yml")]
+    named: set[str] = set()
+    for path in (*pages, *root.glob("src/sfra/**/*.py")):
+        text = path.read_text(encoding="utf-8")
+        for found in re.findall(r"sfra\[([a-z,]+)\]|extra `([a-z]+)`|EXTRAS: \"\[([a-z,]+)\]", text):
+            named.update("".join(found).split(","))
+    listed = re.findall(r"^\| `([a-z]+)` \|", (root / "docs/install.md").read_text(), flags=re.MULTILINE)
+    assert {*listed} == extras - {"dev", "docs"}
+    assert named <= extras
 
 
 def test_every_name_of_the_benchmark_resolves_on_first_use_and_no_other_does() -> None:

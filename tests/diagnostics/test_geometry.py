@@ -92,5 +92,5 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 def test_without_scikit_learn_the_message_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "sklearn.manifold", None)
-    with pytest.raises(MissingPackageError, match=r"pip install 'sfra\[demo\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'sfra\[diagnostics\]'"):
         small_map()

@@ -108,7 +108,7 @@ def test_a_missing_package_names_the_extra(
     (tmp_path / "m.onnx").write_bytes(b"")
     with pytest.raises(MissingPackageError, match=f"needs the package {package}") as caught:
         load(name)
-    assert f'pip install "sfra[{extra}]"' in str(caught.value)
+    assert f"pip install 'sfra[{extra}]'" in str(caught.value)
 
 
 def test_a_format_is_the_loader_that_contributing_shows_and_its_registration(

@@ -12,12 +12,13 @@ import logging
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
+from importlib import resources
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from sfra.core.errors import InputError, MissingPackageError
+from sfra.core.errors import InputError
 from sfra.data.cache import Sets, decode_once
 from sfra.data.cifar import recognise_batches
 from sfra.data.copies import Copy, Official, Part, find_copy, recognise_folders, recognise_tables
@@ -122,26 +123,20 @@ def _refuse_partial(official: Official, copy: Copy, part: Part, labels: NDArray[
         )
 
 
-@dataset("digits", "1,797 handwritten digits, 1x8x8, 10 classes, no download (scikit-learn)")
+@dataset("digits", "1,797 handwritten digits, 1x8x8, 10 classes, part of this package")
 def digits(split: Split) -> ImageSet:
-    """Load one split of the digits that come with scikit-learn; pixels in [0, 1].
+    """Load one split of the digits that come with this package, the same as scikit-learn's; pixels in [0, 1].
 
     The split is stratified and uses no random number: of every 20 consecutive images of a class, in the order of the
     file, image ``i`` trains if ``7 i mod 20`` is below 12, validates below 15, and tests else (60, 15 and 25 %). It is
     the same everywhere, for ever.
     """
-    try:
-        from sklearn.datasets import load_digits
-    except ImportError as problem:
-        raise MissingPackageError(
-            "the digits come with scikit-learn", got=problem, do="pip install 'sfra[demo]'"
-        ) from None
-    data = load_digits()
-    labels = torch.from_numpy(data.target).long()
+    with (resources.files("sfra.data") / "digits.npz").open("rb") as file, np.load(file, allow_pickle=False) as data:
+        labels, pixels = torch.from_numpy(data["labels"]).long(), torch.from_numpy(data["images"])
     earlier = (torch.nn.functional.one_hot(labels).cumsum(0) - 1)[torch.arange(len(labels)), labels]
     place, (first, last) = 7 * earlier % 20, {"train": (0, 12), "validation": (12, 15), "test": (15, 20)}[split]
     rows = (first <= place) & (place < last)
-    images = torch.from_numpy(data.images).float().unsqueeze(1) / 16
+    images = pixels.float().unsqueeze(1) / 16
     return ImageSet(
         pixels=ArrayPixels(images[rows].numpy()),
         labels=labels[rows],

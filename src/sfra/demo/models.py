@@ -66,7 +66,7 @@ class NamedModel:
 def digits_models(
     forget: Sequence[int] = (7,), *, seed: int = 0, progress: Callable[[str], None] | None = None
 ) -> list[NamedModel]:
-    """Train an original on scikit-learn's digits and make it forget, in five ways.
+    """Train an original on the digits and make it forget, in five ways.
 
     The list: the ``original``; the ``reference``, retrained without the forget classes; and the releases:
     ``masked`` (hidden at the head by construction), ``delete`` and ``bad-teacher`` (approximate methods),

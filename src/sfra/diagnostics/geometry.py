@@ -132,7 +132,7 @@ def embed(rows: NDArray[np.float32], *, perplexity: float, seed: int) -> NDArray
         from sklearn.manifold import TSNE
     except ImportError as problem:
         raise MissingPackageError(
-            "a map of samples and probes is made by scikit-learn", got=problem, do="pip install 'sfra[demo]'"
+            "a map of samples and probes is made by scikit-learn", got=problem, do="pip install 'sfra[diagnostics]'"
         ) from None
     flat: NDArray[np.float32] = TSNE(init="pca", perplexity=perplexity, random_state=seed).fit_transform(rows)
     return flat

@@ -182,7 +182,7 @@ def require(package: str, *, extra: str) -> Any:
         raise MissingPackageError(
             f"this model needs the package {package}",
             got=one_line(problem),
-            do=f'pip install "sfra[{extra}]"',
+            do=f"pip install 'sfra[{extra}]'",
         ) from None
 
 

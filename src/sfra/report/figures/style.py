@@ -249,7 +249,7 @@ def _package(name: str) -> Any:
     try:
         return import_module(name)
     except ImportError:
-        raise MissingPackageError(f"figures need the package {name}", do="pip install 'sfra[figures]'") from None
+        raise MissingPackageError(f"figures need the package {name}", do="pip install 'sfra[report]'") from None
 
 
 def chart(rows: Sequence[Mapping[str, Any]]) -> Any:
