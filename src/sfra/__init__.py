@@ -31,13 +31,14 @@ if TYPE_CHECKING:
     from sfra.core.head import Head
     from sfra.data import load_data
     from sfra.diagnostics import diagnose
-    from sfra.release import Release, load
+    from sfra.release import Preprocess, Release, load
 
 _HOMES = {
     "AuditConfig": "sfra.auditing.config",
     "AuditReport": "sfra.auditing.result",
     "Finding": "sfra.auditing.findings",
     "Head": "sfra.core.head",
+    "Preprocess": "sfra.release",
     "Probes": "sfra.attack.probes",
     "Release": "sfra.release",
     "SfraError": "sfra.core.errors",
@@ -58,6 +59,7 @@ __all__ = [
     "AuditReport",
     "Finding",
     "Head",
+    "Preprocess",
     "Probes",
     "Release",
     "SfraError",

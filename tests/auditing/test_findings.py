@@ -96,6 +96,7 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
         (Feed(drift=1.0 + HAIR, better=None), SURE),
     ),
     ("inputs-differ", fit.inputs_differ, (Feed(drift=None, better=None), SURE), (Feed(drift=None, better=BGR), SURE)),
+    ("images-unprepared", fit.images_unprepared, (False,), (True,)),
     ("below-expected", fit.below_expected, (answers(), KNOWN), (answers(), KNOWN + HAIR)),
     ("reference-differs", reference.reference_differs, (0.95, 0.90), (0.95, 0.90 - HAIR)),
     ("reference-differs", reference.reference_differs, (0.90, 0.95), (0.90, 0.95 + HAIR)),

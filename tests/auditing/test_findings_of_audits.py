@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,7 @@ CONTROLS = {
     "rare-class": lambda: quick(never_seen(samples=110).with_row(ROWS[0], -4.0, label=0), never_seen(), max_draws=1000),
     "retain-low": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
     "class-order": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
+    "images-unprepared": lambda: seen(network(), silent=True),
     "below-expected": lambda: quick(broken(never_seen(samples=110)), never_seen(), expect_accuracy=0.95),
     "reference-unusable": lambda: quick(never_seen(samples=110), relabelled(never_seen())),
     "inputs-differ": lambda: seen(network(remembering(variance=0.04))),
@@ -90,11 +92,11 @@ def network(*layers: nn.Module) -> nn.Sequential:
     return nn.Sequential(nn.Flatten(), *layers, linear)
 
 
-def seen(model: nn.Module) -> set[str]:
-    """Findings of a network that torch runs."""
+def seen(model: nn.Module, *, silent: bool = False) -> set[str]:
+    """Findings of a network that torch runs, and that does not say how it wants its images, as others do."""
     data = never_seen(samples=110).data
     images = data.features.reshape(-1, 1, 3, 4)
-    release = load(model, example=images[:2])
+    release = replace(load(model, example=images[:2]), silent=silent)
     return codes(audit(release, FORGET, data=(images, data.labels), cache=False, **QUICK))
 
 

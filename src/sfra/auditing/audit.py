@@ -30,6 +30,7 @@ from sfra.core.metrics import is_relearned
 from sfra.core.types import Progress
 from sfra.data import Data
 from sfra.release.base import Arch
+from sfra.release.preprocess import Preprocess
 
 Diagnose = Callable[..., Any]
 """``sfra.diagnose``, which stands above the audit and is handed to it."""
@@ -55,6 +56,7 @@ def audit(
     reference_arch: Arch | None = None,
     key: str | None = None,
     head_key: str | None = None,
+    preprocess: Preprocess | Callable[..., Any] | None = None,
     missing_row: bool = False,
     cache: bool = True,
     diagnostics: Diagnose | None = None,
@@ -83,6 +85,9 @@ def audit(
         reference_arch: Architecture of ``reference``; that of the model when left out.
         key: Which state dict to take where a file holds several that fit; also of a reference and a control.
         head_key: Name of the head in a state dict without ``arch``; the last linear layer when left out.
+        preprocess: How ``model`` wants its images, in place of what it says itself: a :class:`sfra.Preprocess`, a
+            transform of torchvision, or any function of a Pillow image or of a batch ``[n, c, h, w]`` in [0, 1]. A
+            reference or control that says nothing gets its images as ``model`` does.
         missing_row: The head has no output for the forget classes: restore it with fresh rows.
         cache: Keep extracted features for the next time.
         diagnostics: Pass ``sfra.diagnose`` to be told as well how the result came about, at the verdict's setting.
@@ -114,6 +119,7 @@ def audit(
         reference_arch=reference_arch,
         key=key,
         head_key=head_key,
+        preprocess=preprocess,
         missing_row=missing_row,
         cache=cache,
     )

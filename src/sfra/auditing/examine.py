@@ -13,7 +13,7 @@ from torch import nn
 
 from sfra.auditing.evaluate import confusion
 from sfra.auditing.findings.facts import normalises
-from sfra.auditing.findings.fit import class_order, confidence_gap, inputs_differ, retain_low
+from sfra.auditing.findings.fit import class_order, confidence_gap, images_unprepared, inputs_differ, retain_low
 from sfra.auditing.findings.release import row_outlier
 from sfra.auditing.inputs import load_parts, open_subject
 from sfra.auditing.naming import check_order
@@ -26,6 +26,7 @@ from sfra.core.types import Progress
 from sfra.data import Data
 from sfra.release import Preprocess, Release, load
 from sfra.release.base import Arch, loader_of
+from sfra.release.transform import OwnTransform
 
 
 class Output(Struct, frozen=True, kw_only=True):
@@ -54,7 +55,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     median_bias: float
     odd_rows: tuple[Output, ...]
     """Outputs unlike the others: one that was masked, zeroed or biased away stands out."""
-    preprocess: Preprocess | None
+    preprocess: Preprocess | str | None
     """How images are prepared; None: they go in as they are."""
     class_names: tuple[str, ...] | None
     data: OnData | None
@@ -87,6 +88,7 @@ def examine(
     arch: Arch | None = None,
     key: str | None = None,
     head_key: str | None = None,
+    preprocess: Preprocess | None = None,
     cache: bool = True,
     progress: Progress,
 ) -> Examined:
@@ -94,7 +96,7 @@ def examine(
     path = written_out(model) if isinstance(model, str | os.PathLike) else None
     found = loader_of(path if path is not None and path.exists() else model)
     test, _ = load_parts(data, None)
-    release = load(model, arch=arch, key=key, head_key=head_key)
+    release = load(model, arch=arch, key=key, head_key=head_key, preprocess=preprocess)
     head, network = release.head, getattr(release.encoder, "model", None)
     subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
     return Examined(
@@ -108,10 +110,15 @@ def examine(
         median_norm=median(head.weight.double().norm(dim=1).tolist()),
         median_bias=median(head.bias.tolist()),
         odd_rows=odd_outputs(head),
-        preprocess=release.preprocess,
+        preprocess=_said(release),
         class_names=release.class_names,
         data=_measure(subject, release),
     )
+
+
+def _said(release: Release) -> Preprocess | str | None:
+    given = release.preprocess
+    return str(given) if isinstance(given, OwnTransform) else given
 
 
 def odd_outputs(head: Head) -> tuple[Output, ...]:
@@ -173,5 +180,6 @@ def _problems(subject: Subject) -> Sequence[Finding]:
     answers, feed = subject.answers, subject.feed
     assert answers is not None
     found = [class_order(answers), None if feed is None else inputs_differ(feed, answers), confidence_gap(answers)]
-    found.append(retain_low(answers.accuracy, answers.accuracy, answers))
+    found += [retain_low(answers.accuracy, answers.accuracy, answers)]
+    found += [images_unprepared(subject.images is not None and subject.release.silent)]
     return [one for one in found if one is not None]

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch.utils.data import DataLoader, Dataset
 
@@ -28,13 +28,15 @@ from sfra.core.text import written_out
 from sfra.core.types import Progress
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
 from sfra.data.noise import noise_images
-from sfra.release import Release, load
+from sfra.release import Preprocess, Release, load
 from sfra.release.base import LOADERS, Arch, usable_device
 from sfra.release.checkpoint import INDEX_ENDING
 from sfra.release.state_dict import StateDictLoader, leads_somewhere
 
 Labelled = FeatureSet | ImageSet | None
 """Data as loaded, before any feature is extracted."""
+
+Opened = TypeVar("Opened", Release, Release | AuditResult)
 
 ANCHOR_IMAGES, ANCHOR_LEAST = 4, 2000
 """Synthetic images for the anchored scale: this many per feature, and at least so many."""
@@ -82,6 +84,7 @@ def open_inputs(
     reference_arch: Arch | None,
     key: str | None,
     head_key: str | None,
+    preprocess: Preprocess | Callable[..., Any] | None,
     missing_row: bool,
     cache: bool,
 ) -> Inputs:
@@ -92,17 +95,19 @@ def open_inputs(
     usable_device(config.device)
     test, held_out = load_parts(data, validation)
     named: dict[str, Any] = {"arch": arch, "key": key, "head_key": head_key}
-    release = load(model, device=config.device, **named)
+    release = load(model, device=config.device, preprocess=preprocess, **named)
+    if preprocess is not None:
+        _check_prepared(release, test)
     # before features are extracted: a wrong path shows at once
     own_arch = {} if reference_arch is None else {"arch": reference_arch, "head_key": None}
-    opened = [_open_reference(one, shared(one, named) | own_arch, config.device) for one in references]
+    opened = [_like(release, _open_reference(one, shared(one, named) | own_arch, config.device)) for one in references]
     asked: list[tuple[str, Release | AuditResult, Data | None]] = [
         ("reference" if len(opened) == 1 else f"reference {i + 1}", one, own)
         for i, (one, own) in enumerate(_pair_data(opened, own_data))
     ]
     if control is not None:
         original = load(control, device=config.device, **shared(control, named))
-        asked.append(("control", original, control_data))
+        asked.append(("control", _like(release, original), control_data))
     others = [
         Beside(
             title=title, model=one, parts=own_parts(title, test, held_out, own) if isinstance(one, Release) else None
@@ -162,6 +167,24 @@ def _open_reference(reference: object, named: Mapping[str, Any], device: str) ->
     if path is not None and path.suffix == ".json" and not path.name.endswith(INDEX_ENDING):
         return read_result(path)
     return reference if isinstance(reference, AuditReport) else load(reference, device=device, **named)
+
+
+def _like(model: Release, other: Opened) -> Opened:
+    """Give images to another model as to the audited one, unless it says itself how it wants them."""
+    if isinstance(other, AuditResult) or other.preprocess is not None or model.preprocess is None:
+        return other
+    return replace(other, preprocess=model.preprocess, silent=False)
+
+
+def _check_prepared(release: Release, data: Labelled) -> None:
+    """Refuse a preparation of images where there are none."""
+    if release.encoder is None or not isinstance(data, ImageSet):
+        raise InputError(
+            "there are no images to prepare",
+            expected="a network and images",
+            got=f"{release.source}, {'no data' if data is None else data.source}",
+            do="leave preprocess out (--size, --resize, --crop, --mean, --std, --resample, --channels)",
+        )
 
 
 def _pair_data(

@@ -15,6 +15,7 @@ from sfra.auditing.result import Confusion, DataFacts, ProbeFacts, ReleaseFacts,
 from sfra.auditing.subject import Subject
 from sfra.core.types import Curve
 from sfra.data.sets import hash_arrays
+from sfra.release.preprocess import Preprocess
 
 
 def release_facts(subject: Subject) -> ReleaseFacts:
@@ -25,7 +26,16 @@ def release_facts(subject: Subject) -> ReleaseFacts:
         outputs=subject.release.head.classes,
         width=subject.width,
         forget_row="missing" if subject.missing else "present",
+        preprocess=_preprocess(subject),
     )
+
+
+def _preprocess(subject: Subject) -> Preprocess | str | None:
+    """Say how images were prepared: those that were not are bytes divided by 255, or floats as they were."""
+    given = subject.release.preprocess or Preprocess()
+    if subject.images is None:
+        return None
+    return given if isinstance(given, Preprocess) else str(given)
 
 
 def data_facts(subject: Subject) -> DataFacts | None:

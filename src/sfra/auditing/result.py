@@ -19,6 +19,7 @@ from sfra.core.files import to_bytes, write_together
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 from sfra.core.views import VIEWS
+from sfra.release.preprocess import Preprocess
 
 SCHEMA = "sfra.audit/3"
 """Name and version of the layout of ``audit.json``.
@@ -241,6 +242,8 @@ class ReleaseFacts(Struct, frozen=True, kw_only=True):
     outputs: Index
     width: Index
     forget_row: Literal["present", "missing"]
+    preprocess: Preprocess | str | None = None
+    """How its images were prepared, a function of the user's own in words; None where it got none."""
 
 
 class DataFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -10,6 +10,7 @@ import typer
 
 import sfra
 from sfra.cli import options as opt
+from sfra.cli import preparing
 from sfra.cli.command import check_folder, check_there, print_json, say, show
 from sfra.cli.options import Count, Text, argument, ending, group, running
 from sfra.cli.progress import showing
@@ -74,6 +75,13 @@ def audit(
     expect_accuracy: Annotated[
         float | None, what("SHARE", "Accuracy on the other classes that MODEL is known to reach, such as 0.94.")
     ] = None,
+    size: preparing.Size = None,
+    resize: preparing.Resize = None,
+    crop: preparing.Crop = None,
+    mean: preparing.Mean = None,
+    std: preparing.Std = None,
+    resample: preparing.Resample = None,
+    channels: preparing.Channels = None,
     n: Annotated[Count, how("N", "Candidates per retain class.", default="by number of classes")] = None,
     m: Annotated[Count, how("M", "Probes kept of the N, per retain class.", default="by number of classes")] = None,
     proposal: Annotated[str, how("NAME", "Distribution of the probes (sfra list proposals).")] = "gaussian",
@@ -129,6 +137,9 @@ def audit(
             check_folder(file.absolute().parent, file.name, option=option)
     check_there(model, *(reference or ()), control)
     check_there(data, *(reference_data or ()), control_data, validation, names=True)
+    preprocess = preparing.chosen(
+        size=size, resize=resize, crop=crop, mean=mean, std=std, resample=resample, channels=channels
+    )
     with showing(quiet=quiet) as progress:
         from sfra.attack.probes import MAX_DRAWS
         from sfra.auditing.audit import audit as run
@@ -168,6 +179,7 @@ def audit(
             reference_arch=reference_arch,
             key=key,
             head_key=head_key,
+            preprocess=preprocess,
             missing_row=missing_row,
             cache=not no_cache,
             diagnostics=sfra.diagnose if diagnostics else None,
@@ -184,7 +196,7 @@ def audit(
         from sfra.cli.summary import summary
 
         show(summary(report, out))
-        how = {"arch": arch, "key": key, "head_key": head_key}
+        how = {"arch": arch, "key": key, "head_key": head_key, **(preprocess.options() if preprocess else {})}
         print_next(following(report, model=model, data=data, how=how, out=out))
     judged = gates.judge(tests, report)
     _for_job_pages(report, judged, markdown, junit)

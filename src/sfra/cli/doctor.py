@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from sfra.cli import options as opt
+from sfra.cli import preparing
 from sfra.cli.audit import DATA, MODEL, WHAT, Arch, HeadKey, Key, what
 from sfra.cli.command import check_there, print_json
 from sfra.cli.made import command, print_next
@@ -29,6 +30,13 @@ def doctor(
     arch: Arch = None,
     key: Key = None,
     head_key: HeadKey = None,
+    size: preparing.Size = None,
+    resize: preparing.Resize = None,
+    crop: preparing.Crop = None,
+    mean: preparing.Mean = None,
+    std: preparing.Std = None,
+    resample: preparing.Resample = None,
+    channels: preparing.Channels = None,
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
     json: opt.Json = False,
@@ -42,13 +50,18 @@ def doctor(
     """
     check_there(model)
     check_there(data, names=True)
+    preprocess = preparing.chosen(
+        size=size, resize=resize, crop=crop, mean=mean, std=std, resample=resample, channels=channels
+    )
     with showing(quiet=quiet) as progress:
         from msgspec import to_builtins
 
         from sfra.auditing.examine import examine
 
-        found = examine(model, data=data, arch=arch, key=key, head_key=head_key, progress=progress)
-    how = {"arch": arch, "key": key, "head_key": head_key}
+        found = examine(
+            model, data=data, arch=arch, key=key, head_key=head_key, preprocess=preprocess, progress=progress
+        )
+    how = {"arch": arch, "key": key, "head_key": head_key, **(preprocess.options() if preprocess else {})}
     missing, line = _missing(found), _audit(found, model, data, how)
     if json:
         facts = {"schema": "sfra.doctor/1", **to_builtins(found, str_keys=True), "suspects": found.suspects}
@@ -91,7 +104,7 @@ def _preparation(found: Examined) -> str:
     if not found.encoder:
         return "none: this is a head alone, which is measured on features"
     if found.preprocess is None:
-        return "go in as they are: the model says nothing of size, mean and std"
+        return "go in as they are: the model says nothing of size, mean and std (--size, --mean, --std)"
     return str(found.preprocess)
 
 

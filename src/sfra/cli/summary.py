@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sfra.auditing.findings.registry import critical
-from sfra.auditing.result import AuditReport, AuditResult, Finding, Score, Sweep, SweepPoint
+from sfra.auditing.result import AuditReport, AuditResult, Finding, ReleaseFacts, Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import REMEDY, VERDICTS
 from sfra.cli.command import WIDEST
@@ -97,7 +97,8 @@ def _subject(report: AuditResult) -> Iterator[RenderableType]:
         "Model": f"{plain(model.source)} ({model.outputs} outputs, {features}{lost})",
         "Forgotten": f"{gone} {', '.join(classes)}",
         "Data": samples or "none: nothing is measured",
-        "Reference": "; ".join(plain(one.source) for one in report.references)
+        **({} if model.preprocess is None else {"Images": plain(model.preprocess)}),
+        "Reference": "; ".join(_beside(one, report) for one in report.references)
         or "none: there is nothing to compare with",
         "Audit": f"N = {settings['n']:,}, M = {settings['m']:,} probes per class, {epochs}, {seeds}",
     }
@@ -105,6 +106,13 @@ def _subject(report: AuditResult) -> Iterator[RenderableType]:
     for name, text in rows.items():
         grid.add_row(name, Text(text, overflow="fold"))
     yield from (Text("Source-free relearning audit", style="bold underline"), Text(), _indent(grid))
+
+
+def _beside(reference: ReleaseFacts, report: AuditResult) -> str:
+    """Name a reference, and how its images were prepared if otherwise than the model's."""
+    own = reference.preprocess
+    other = "" if own in (None, report.model.preprocess) else f" (images {plain(own)})"
+    return f"{plain(reference.source)}{other}"
 
 
 def _verdict(report: AuditResult) -> Iterator[RenderableType]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,6 +20,7 @@ from sfra.release.module import ModuleLoader
 from sfra.release.onnx import OnnxLoader
 from sfra.release.preprocess import Preprocess
 from sfra.release.state_dict import StateDictLoader
+from sfra.release.transform import OwnTransform
 
 __all__ = ["LOADERS", "Encoder", "Loader", "Options", "Preprocess", "Release", "load"]
 
@@ -39,6 +43,7 @@ def load(
     head_key: str | None = None,
     example: Tensor | None = None,
     device: str | torch.device | None = None,
+    preprocess: Preprocess | Callable[..., Any] | None = None,
 ) -> Release:
     """Split a released classifier into encoder and head; nothing it brings along is ever executed.
 
@@ -52,6 +57,8 @@ def load(
         head_key: Without ``arch``: the name of the layer that is the head.
         example: A batch of inputs as the model takes them; only needed for an unusual input shape.
         device: Where the encoder runs; the model's own device when left out. ONNX runs on the CPU.
+        preprocess: How the model wants its images, in place of what it says itself: a :class:`Preprocess`, a transform
+            of torchvision, or any function of a Pillow image or of a batch ``[n, c, h, w]`` in [0, 1].
 
     >>> from torch import nn
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))
@@ -73,7 +80,7 @@ def load(
                 got=f"{name} with {what}: {value}",
                 do="leave it out",
             )
-    if isinstance(source, Release):
-        return source
-    options = Options(arch=arch, key=key, head_key=head_key, example=example, device=device)
-    return loader_of(given).load(given, options)
+    own = preprocess if isinstance(preprocess, Preprocess | OwnTransform | None) else OwnTransform(preprocess)
+    options = Options(arch=arch, key=key, head_key=head_key, example=example, device=device, preprocess=own)
+    release = source if isinstance(source, Release) else loader_of(given).load(given, options)
+    return release if own is None else replace(release, preprocess=own, silent=False)

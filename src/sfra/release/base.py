@@ -21,6 +21,7 @@ from sfra.core.text import parse_json
 from sfra.core.types import Features
 from sfra.release.foreign import known_file, known_start
 from sfra.release.preprocess import Preprocess
+from sfra.release.transform import OwnTransform
 
 Arch = str | Callable[..., Any]
 """An architecture: its name, or what builds the model; a model of that architecture will do as well."""
@@ -49,8 +50,10 @@ class Release:
     """SHA-256 over all weights: equal models, equal fingerprints."""
     class_names: tuple[str, ...] | None = None
     """One name per output, where the release carries them."""
-    preprocess: Preprocess | None = None
-    """How the encoder wants its images, where the release says so."""
+    preprocess: Preprocess | OwnTransform | None = None
+    """How the encoder wants its images, where the release, or the caller, says so."""
+    silent: bool = False
+    """Others of its kind say how they want their images, and this one does not."""
 
     def __repr__(self) -> str:
         """Say what it is, without its weights."""
@@ -73,6 +76,8 @@ class Options:
     """A batch of inputs as the model takes them."""
     device: str | torch.device | None = None
     """Where the encoder is to run; None: where the model is."""
+    preprocess: Preprocess | OwnTransform | None = None
+    """How the model wants its images; None: as it says itself."""
     source: str | None = None
     """What to call the model in the report; None: what it is."""
 

@@ -58,7 +58,7 @@ class SfraDirectory(Loader):
             shapes=(known.shape,),
             source=f"{options.source or f'model directory {source.resolve().name}'} ({known.name})",
             names=clean_names(config.get("id2label"), classes),
-            preprocess=read_preprocess(source, config),
+            preprocess=options.preprocess or read_preprocess(source, config),
         )
 
 

@@ -44,13 +44,15 @@ class HuggingFaceDirectory(Loader):
         config = check_config(source)
         model = load_classifier(source, check_weights(source))
         what = options.source or f"Hugging Face directory {source.resolve().name}"
-        return load_module(
+        prepare = options.preprocess or read_preprocess(source, config)
+        release = load_module(
             model,
             options,
             source=f"{what} ({type(model).__name__})",
             names=clean_names(getattr(model.config, "id2label", None), int(model.config.num_labels)),
-            preprocess=read_preprocess(source, config),
+            preprocess=prepare,
         )
+        return replace(release, silent=prepare is None)
 
 
 class HuggingFaceId(Loader):

@@ -18,6 +18,7 @@ from sfra.release.base import Loader, Options, Release, fingerprint, one_line, u
 from sfra.release.foreign import known_names
 from sfra.release.forward import batches, check_watchable, fit, place, undisturbed, unwrap
 from sfra.release.preprocess import Preprocess
+from sfra.release.transform import OwnTransform
 from sfra.release.watch import PICKS, LinearCall, Reached, Seen, Watch, explain
 
 
@@ -88,7 +89,7 @@ def load_module(
     shapes: Sequence[tuple[int, ...]] = (),
     source: str | None = None,
     names: tuple[str, ...] | None = None,
-    preprocess: Preprocess | None = None,
+    preprocess: Preprocess | OwnTransform | None = None,
 ) -> Release:
     """Split a model into encoder and head; neither its weights nor its training flags change.
 

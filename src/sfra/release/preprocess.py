@@ -109,6 +109,20 @@ class Preprocess:
             said.append(f"mean {_numbers(self.mean)}, std {_numbers(self.std)}")
         return ", ".join(said) or "as they are, values in 0 to 1"
 
+    def options(self) -> dict[str, str]:
+        """Write it as options of the command line, by name; what is as usual is left out.
+
+        >>> Preprocess(size=(8, 8), mean=(0.5, 0.25)).options()
+        {'size': '8x8', 'mean': '0.5,0.25'}
+        """
+        usual, said = Preprocess(), {}
+        for name in ("size", "resize", "crop", "mean", "std", "resample", "channels"):
+            value = getattr(self, name)
+            if value != getattr(usual, name):
+                parts = value if isinstance(value, tuple) else (value,)
+                said[name] = ("x" if name in ("size", "crop") else ",").join(map(str, parts))
+        return said
+
     def _convert(self, x: Tensor) -> Tensor:
         """Bring images to the channels that are wanted: grey is repeated, or made of red, green and blue."""
         if self.channels is None or (self.channels == "grey" and x.shape[1] == 1):

@@ -107,6 +107,12 @@ class Facts:
         return self.evidence.subject.feed
 
     @property
+    def unprepared(self) -> bool:
+        """Whether images went in as they are, though a model of this kind says how it wants them."""
+        subject = self.evidence.subject
+        return subject.images is not None and subject.release.silent
+
+    @property
     def expect_accuracy(self) -> float | None:
         """Retain accuracy that the model is known to reach."""
         return self.config.expect_accuracy

@@ -71,6 +71,17 @@ def inputs_differ(feed: Feed, answers: Answers, expect_accuracy: float | None = 
     return None if is_as_expected(answers, expect_accuracy) else found
 
 
+@finding("images-unprepared")
+def images_unprepared(unprepared: bool) -> Finding | None:
+    """Fire when a model directory that should say how it wants its images does not, and nobody else did."""
+    message = (
+        "The model directory has no preprocessor_config.json: images went in as they are, neither resized nor "
+        "normalised, bytes divided by 255. Few published networks were trained on such."
+    )
+    remedy = "pass --size, --mean and --std, or put the file back; --mean 0 --std 1, if nothing is to be done"
+    return Finding("images-unprepared", "warning", None, None, message, remedy) if unprepared else None
+
+
 @finding("below-expected")
 def below_expected(answers: Answers, expect_accuracy: float) -> Finding | None:
     """Fire when the model is right less often than it is known to be, beyond sampling error and a few points."""

@@ -10,7 +10,7 @@ import msgspec
 
 from sfra._version import __version__
 from sfra.auditing.findings.registry import critical
-from sfra.auditing.result import AuditResult
+from sfra.auditing.result import AuditResult, DataFacts, ReleaseFacts
 from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import VERDICTS
 from sfra.report.classes import class_name
@@ -297,7 +297,14 @@ def facts(audit: AuditResult) -> list[tuple[str, str]]:
     found: list[tuple[str, Any]] = [("Model", audit.model)]
     found += [(f"Reference {i + 1}" if many else "Reference", one) for i, one in enumerate(audit.references)]
     found += [("Data", audit.data)] if audit.data else []
-    return [(f"{what}: {name}", text) for what, one in found for name, text in flat(msgspec.to_builtins(one))]
+    return [(f"{what}: {name}", text) for what, one in found for name, text in flat(_plain(one))]
+
+
+def _plain(one: ReleaseFacts | DataFacts) -> dict[str, Any]:
+    """Turn facts into plain values, and what was done to images into words."""
+    plain: dict[str, Any] = msgspec.to_builtins(one)
+    done = getattr(one, "preprocess", None)
+    return {**plain, **({} if done is None else {"preprocess": str(done)})}
 
 
 def flat(value: Any, name: str = "", *, most: int = 24) -> Iterator[tuple[str, str]]:

@@ -52,7 +52,7 @@ def command(audit: AuditResult) -> str:
     """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
     settings = LATER | audit.settings
     parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
-    parts += [*_data(audit), *_architectures(audit)]
+    parts += [*_data(audit), *_architectures(audit), *_prepared(audit)]
     parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
     parts += [] if settings["reset_row"] else [["--no-reset-row"]]
     expected = settings.get("expect_accuracy")
@@ -120,6 +120,14 @@ def _architectures(audit: AuditResult) -> list[Part]:
         named = pattern.fullmatch(audit.model.source)
         parts += [[option, named[1]]] if named else []
     return parts + ([["--reference-arch", other[1]]] if other and (not mine or mine[1] != other[1]) else [])
+
+
+def _prepared(audit: AuditResult) -> list[Part]:
+    """Say how images were prepared; a model that says so itself does not mind being told."""
+    done = audit.model.preprocess
+    if done is None or isinstance(done, str):
+        return []
+    return [[f"--{name}", text] for name, text in done.options().items()]
 
 
 def _features(audit: AuditResult) -> bool:
