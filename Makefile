@@ -61,7 +61,7 @@ package: $(VENV)/.dev  ## Build wheel and sdist, install the wheel into an empty
 	build/empty/bin/python benchmarks/installed.py dist/*.whl
 
 docs: $(VENV)/.dev  ## Build the documentation site into build/site; a warning is an error
-	$(BIN)/mkdocs build --quiet --strict
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 reproduce-report: $(VENV)/.dev  ## Tables, figures, pages and the comparison with the paper, from reproduction/
 	$(BIN)/python benchmarks/reproduce.py report --out reproduction-report
