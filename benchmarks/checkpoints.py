@@ -24,7 +24,8 @@ from sfra.core.files import write_text
 from sfra.release import Release, load
 
 PAGE = Path(__file__).parents[1] / "docs" / "checkpoints.md"
-SUFFIXES = (".onnx", ".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".jit", ".tflite", ".pb", ".h5", ".pkl", ".npz")
+SUFFIXES = (".onnx", ".pt", ".pth", ".bin", ".ckpt", ".safetensors", ".jit", ".tflite", ".pb", ".h5", ".hdf5", ".npz")
+SUFFIXES += (".pkl", ".pickle", ".mlmodel", ".dat", ".ftz")
 GROUPS = (
     "state dict, with `--arch`",
     "head, with features",

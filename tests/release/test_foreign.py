@@ -69,6 +69,7 @@ FILES: dict[str, tuple[Callable[[Path], object], str]] = {
     "model.pt2": (exported, r"was not opened.*torch\.export program.*ONNX"),
     "model.pt": (quantised, r"holds quantised weights.*dequantize"),
     "model.safetensors": (adapter, r"holds a LoRA adapter.*merge_and_unload"),
+    "model.dat": (starting(b"\0"), r"got: +\.dat.*ONNX.*sfra\.Head\(weight, bias\)"),
     "model.gguf": (starting(b"GGUF"), r"a GGUF model.*made from"),
     "ggml-model.bin": (starting(b"GGUF"), r"cannot be read.*a GGUF model.*made from"),
     "model.pte": (starting(b"\x1c\0\0\0ET12"), r"an ExecuTorch program.*made from"),

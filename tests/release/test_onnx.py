@@ -292,6 +292,7 @@ def fixed_as_advised(message: str, folder: Path) -> Release:
         ({"names": "{0: 'a', 1: 'b', 2: 'c', 3: 'd', 4: 'e'}"}, tuple("abcde")),
         ({"class_names": '["a", "b", "c", "d", "e"]'}, tuple("abcde")),
         ({"id2label": '{"0": "a", "1": "b", "2": "c", "3": "d", "4": "\\u001b[2J"}'}, ("a", "b", "c", "d", "?[2J")),
+        ({"character": "a\nb\nc\nd\ne"}, tuple("abcde")),
         ({"classes": '["a", "b"]'}, None),
         ({"names": "__import__('os').getcwd()"}, None),
         ({"names": "[" * 5000}, None),

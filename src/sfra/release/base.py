@@ -19,7 +19,7 @@ from sfra.core.errors import InputError, MissingPackageError, printable
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 from sfra.core.types import Features
-from sfra.release.foreign import known_file, known_start
+from sfra.release.foreign import OTHERWISE, known_file, known_start
 from sfra.release.preprocess import Preprocess
 from sfra.release.transform import OwnTransform
 
@@ -120,7 +120,7 @@ def loader_of(source: object) -> Loader:
         raise InputError("the file or directory does not exist", expected=forms, got=source, do="check the path")
     if isinstance(source, Path):
         known = known_file(source) if source.is_file() else None
-        got, do = known or (source.suffix or "no suffix", None)
+        got, do = known or (source.suffix or "no suffix", OTHERWISE)
         raise InputError(f"{source.name} is not a model that can be read", expected=forms, got=got, do=do)
     raise InputError("this is not a model", expected=forms, got=type(source).__name__)
 

@@ -16,6 +16,10 @@ EXPORTED = (
 MERGE = "merge it into its base model: model.merge_and_unload().save_pretrained('merged')"
 DEQUANTISE = "save the model before it was quantised, or dequantised: model.dequantize()"
 
+OTHERWISE = (
+    "export the model to ONNX, or audit its last layer alone: sfra.Head(weight, bias).save('head.npz'),"
+    " with features in --data"
+)
 ORIGINAL = "audit the model that it was made from, as ONNX or as a state dict"
 UNPACK = "unpack it, and pass the file inside"
 AGAIN = "download the file itself"
@@ -38,6 +42,7 @@ STARTS = {
 
 SUFFIXES = {
     ".pkl": ("a pickle", HEAD_OF),
+    ".pickle": ("a pickle", HEAD_OF),
     ".joblib": ("a pickle", HEAD_OF),
     ".pb": ("a TensorFlow graph", KERAS),
     ".mlmodel": ("a Core ML model", ORIGINAL),

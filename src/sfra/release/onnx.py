@@ -22,7 +22,7 @@ from sfra.release.forward import LARGEST, USUAL_SHAPES, noise, two_rows
 from sfra.release.onnx_graph import COMPLETE, LinearEnd, evaluator, find_end, no_linear_end, open_session, read_model
 from sfra.release.watch import PICKS, LinearCall, Positions, explain
 
-NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label")
+NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label", "character")
 """Metadata entries in which exporters keep class names."""
 
 FIX_SHAPE = (
@@ -239,9 +239,9 @@ def _only(found: list[OnnxEncoder], first: LinearEnd) -> OnnxEncoder:
 
 
 def _names(metadata: dict[str, str], classes: int) -> tuple[str, ...] | None:
-    """Read class names from the metadata, as JSON or as a Python literal."""
+    """Read class names from the metadata: as JSON, as a Python literal, or one in each line."""
     for text in (metadata[key] for key in NAME_KEYS if key in metadata):
-        for parse in (json.loads, ast.literal_eval):
+        for parse in (json.loads, ast.literal_eval, str.splitlines):
             try:
                 names = clean_names(parse(text), classes)
             except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
