@@ -259,7 +259,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on_and_says_how(own: Path, capfd: Captu
     assert running == ["moody_method:Moody 3 (digits, small-mlp, seed 0)"]
     assert (started.returncode, out) == (130, "")
     assert err.splitlines()[-2:] == [
-        "stopped: what was done is kept in store; give the same command again to go on",
+        "stopped: what was done is kept; go on with: sfra bench run moody.toml --store store",
         "interrupted",
     ]
     assert _running(capfd) == []

@@ -71,7 +71,8 @@ def run(
 
     def advice() -> str:
         kept = (store / "store.json").is_file()
-        return f"what was done is kept in {store}; give the same command again to go on" if kept else "nothing was done"
+        onward = f"what was done is kept; go on with: sfra bench run {protocol} --store {store}"
+        return onward if kept else "nothing was done"
 
     chosen = parse_only(only)
     with when_stopped(advice), showing_grid(quiet=quiet) as progress:

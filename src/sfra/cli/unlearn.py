@@ -27,7 +27,9 @@ def unlearn(
     forget: Annotated[
         list[str], making("CLASS", "Class to forget, by name or index; several with commas.", default=False)
     ],
-    method: Annotated[str, making("NAME", "Method (sfra list methods), or package.module:Class.", default=False)],
+    method: Annotated[
+        str, making("NAME", "Method (sfra list methods), or ./file.py:Class, package.module:Class.", default=False)
+    ],
     out: opt.Folder,
     recipe: opt.Recipe = None,
     set_: Annotated[
