@@ -24,7 +24,7 @@ FLAGS = (
     "--disable-background-networking",
     "--host-resolver-rules=MAP * ~NOTFOUND",
 )
-WIDE = 1280
+WIDE, HIGH = 1280, 900
 OFFLINE = {"offline": True, "latency": 0, "downloadThroughput": 0, "uploadThroughput": 0}
 SETTLED = """
     const charts = [...document.querySelectorAll(".chart")].filter(e => !e.closest("details:not([open])"));
@@ -47,9 +47,9 @@ class Browser:
     def __init__(self, driver: Any) -> None:
         self.driver = driver
 
-    def open(self, file: Path, anchor: str = "", *, width: int = WIDE, dark: bool = False) -> None:
+    def open(self, file: Path, anchor: str = "", *, width: int = WIDE, height: int = HIGH, dark: bool = False) -> None:
         """Open a page as someone would who never saw it before, and wait for its charts."""
-        self.look(width=width, dark=dark)
+        self.look(width=width, height=height, dark=dark)
         self.command("Storage.clearDataForOrigin", origin="file://", storageTypes="local_storage")
         self.driver.get("about:blank")
         self.messages()
@@ -57,9 +57,10 @@ class Browser:
         self.driver.get(f"{file.as_uri()}{anchor}")
         self.settle()
 
-    def look(self, *, width: int = WIDE, dark: bool = False, media: str = "") -> None:
-        """Set the width of the window, and what the system asks of pages."""
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=900, deviceScaleFactor=1, mobile=False)
+    def look(self, *, width: int = WIDE, height: int = HIGH, dark: bool = False, media: str = "") -> None:
+        """Set the size of the window, and what the system asks of pages."""
+        size = {"width": width, "height": height}
+        self.command("Emulation.setDeviceMetricsOverride", **size, deviceScaleFactor=1, mobile=False)
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         still = {"name": "prefers-reduced-motion", "value": "reduce"}
         self.command("Emulation.setEmulatedMedia", media=media, features=[scheme, still])
@@ -123,8 +124,8 @@ class Browser:
         return [one["params"]["request"]["url"] for one in found if one["method"] == "Network.requestWillBeSent"]
 
     def printed(self) -> bytes:
-        """Print the page to a PDF file."""
-        return base64.b64decode(self.command("Page.printToPDF", printBackground=False)["data"])
+        """Print the page to a PDF file, on the paper that it asks for."""
+        return base64.b64decode(self.command("Page.printToPDF", printBackground=False, preferCSSPageSize=True)["data"])
 
 
 @contextmanager

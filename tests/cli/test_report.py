@@ -23,7 +23,7 @@ def test_one_audit_makes_its_page(files: Files, capfd: Capture) -> None:
     write_audit(files.folder / "results")
     ran = run(capfd, "report", "results")
     assert (ran.code, ran.out, ran.err) == (0, "Written to report.html.\n", "")
-    assert "<h1>Audit of a head</h1>" in Path("report.html").read_text(encoding="utf-8")
+    assert "<h1>Has class 2 been forgotten?</h1>" in Path("report.html").read_text(encoding="utf-8")
 
 
 def test_several_audits_make_one_page_and_figures_in_folders_of_their_names(files: Files, capfd: Capture) -> None:
@@ -33,10 +33,10 @@ def test_several_audits_make_one_page_and_figures_in_folders_of_their_names(file
     ran = run(capfd, "report", "all/sub/..", "other", "--figures", "deep/figures", "--out", "sub/page.html", "--quiet")
     assert (ran.code, ran.out) == (0, "")
     page = Path("sub/page.html").read_text(encoding="utf-8")
-    assert "2 audits." in page
+    assert "All 2 audits" in page
     assert '<a href="#audit-1">other</a>' in page
     assert {path.name for path in Path("deep").iterdir()} == {"figures"}
-    assert {path.name for path in Path("deep/figures").iterdir()} == {"all", "other"}
+    assert {path.name for path in Path("deep/figures").iterdir()} == {"all", "other", "overview.svg"}
 
 
 def test_broken_audit_leaves_neither_page_nor_figures(files: Files, capfd: Capture) -> None:

@@ -117,7 +117,7 @@ def test_a_cell_of_the_map_opens_its_audit(bench: Browser, rows: list[Row], way:
     assert f"RS {mine['rs']:.2f}" in bench.text(f"#{key} summary")
     assert "Finetune" in bench.text(f"#{key} summary")
     assert 0 <= bench.run("return document.activeElement.getBoundingClientRect().top") < 900
-    assert len(bench.all(f"#{key} .chart svg.marks")) == 2
+    assert len(bench.all(f"#{key} .chart svg.marks")) == 3
 
 
 def test_the_page_of_the_demo_tells_every_verdict_in_words(browser: Browser, demo_folder: Path) -> None:

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from typing import Any
+
 import msgspec
 import numpy as np
 import pytest
@@ -18,7 +20,9 @@ from sfra.report.figures import (
     audit_confusion_figure,
     audit_sweep_figure,
     audit_trajectory_figure,
+    overview_figure,
 )
+from sfra.report.figures.accuracy import ACCURACIES
 
 
 @pytest.fixture(scope="module")
@@ -27,16 +31,50 @@ def audit() -> AuditResult:
     return compare(hidden(samples=20), never_seen(samples=20), **settings)
 
 
-def test_accuracies_are_those_of_the_verdict_for_model_and_reference(audit: AuditResult) -> None:
-    shown = {
-        (r["subject"], r["classes"], r["head"]): r["accuracy"] for r in rows_of(audit_accuracy_figure(audit), "head")
-    }
-    assert shown["model", "forget", "released"] == audit.forget.before
-    assert shown["model", "forget", "relearned"] == audit.forget.after
-    assert shown["model", "retain", "released"] == audit.retain.before
-    assert shown["model", "retain", "relearned"] == audit.retain.after
-    assert shown["reference", "forget", "relearned"] == audit.results[0].reference_forget_after
-    assert len(shown) == 8
+@pytest.mark.parametrize("size", ["page", "column"])
+def test_accuracies_are_those_of_the_verdict_for_model_reference_and_control(audit: AuditResult, size: Any) -> None:
+    figure = audit_accuracy_figure(audit, style=Style(size=size))
+    forget, retain = figure.to_dict()["hconcat" if size == "page" else "vconcat"]
+    data = figure.to_dict()["datasets"]
+    first, [control] = audit.results[0], audit.controls
+
+    def bars(panel: dict[str, Any]) -> dict[str, tuple[float, float]]:
+        return {row["subject"]: (row["before"], row["after"]) for row in data[panel["layer"][0]["data"]["name"]]}
+
+    scores = [one.score for one in control.hidden]
+    assert len(scores) > 1
+    hidden = {name: sum(getattr(one, name) for one in scores) / len(scores) for name in ACCURACIES}
+    for panel, which in ((forget, "forget"), (retain, "retain")):
+        before, after = f"{which}_before", f"{which}_after"
+        expected = {
+            "this model": (getattr(first, before), getattr(first, after)),
+            "reference: never saw it": (getattr(first, f"reference_{before}"), getattr(first, f"reference_{after}")),
+            "control: classes only hidden": pytest.approx((hidden[before], hidden[after])),
+        }
+        assert bars(panel) == expected
+    rings = [row["after"] for row in rows_of(figure, "after") if "before" not in row]
+    assert rings == [one.forget_after for one in scores]
+
+
+def test_accuracies_without_a_reference_are_of_the_model_and_its_controls(audit: AuditResult) -> None:
+    theirs = dict.fromkeys((f"reference_{name}" for name in ACCURACIES), None)
+    alone = msgspec.structs.replace(audit, results=(msgspec.structs.replace(audit.results[0], **theirs),))
+    shown = {row["subject"] for row in rows_of(audit_accuracy_figure(alone), "before")}
+    assert shown == {"this model", "control: classes only hidden"}
+
+
+def test_overview_has_a_line_for_each_audit_with_its_references_controls_and_verdict(audit: AuditResult) -> None:
+    broken = msgspec.structs.replace(audit, verdict="unusable")
+    rows = rows_of(overview_figure([("a", audit), ("b", broken)]), "audit")
+    [model] = [row for row in rows if row.get("mark") == "model"]
+    assert (model["audit"], model["rs"], (model["low"], model["high"])) == ("a", audit.rs, audit.rs_interval)
+    assert [row["rs"] for row in rows if row.get("mark") == "reference"] == [audit.reference_rs]
+    hidden = [one.score.rs for one in audit.controls[0].hidden]
+    assert [row["rs"] for row in rows if row.get("mark") == "hidden class"] == hidden
+    told = {row["audit"]: row["verdict"] for row in rows if "verdict" in row}
+    assert told == {"a": audit.verdict, "b": "unusable"}
+    with pytest.raises(InputError, match="no audit measured anything"):
+        overview_figure([("b", broken)])
 
 
 def test_trajectory_shows_every_seed_and_reading_and_the_epoch_of_each_rule(audit: AuditResult) -> None:

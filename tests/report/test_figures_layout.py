@@ -14,8 +14,8 @@ from builders.svg import clipped, collisions, texts_of
 from sfra.data.named import CIFAR10
 from sfra.report import FIGURES, Style
 from sfra.report.figures import comparison_figure, sweep_figure, tradeoff_figure
-from sfra.report.figures.audit import rule_labels
 from sfra.report.figures.labels import spread_out
+from sfra.report.figures.trajectory import rule_labels
 
 Size = Literal["column", "page"]
 SIZES: tuple[Size, ...] = ("column", "page")

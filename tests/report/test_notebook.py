@@ -73,7 +73,7 @@ def test_summary_is_what_the_command_line_prints_without_where_it_went(report: A
 def test_page_and_figures_are_those_of_the_report(report: AuditReport) -> None:
     assert report.to_html().startswith("<!DOCTYPE html>")
     assert report.plot().to_dict() == notebook.plot(report, "trajectory").to_dict()
-    assert report.plot("budget").to_dict()["title"]["text"] == "RS within a retain budget"
+    assert report.plot("budget").to_dict()["title"]["text"] == "What comes back at which cost"
     with pytest.raises(InputError, match="write trajectory, if you mean that"):
         report.plot("trajektory")
 

@@ -89,7 +89,7 @@ def test_the_reference_is_called_so_and_not_blamed_for_having_none() -> None:
     alone = true_audit(verdict="no-reference", statement=VERDICTS["no-reference"].meaning)
     page = bench_page(made_up(["retrained", "finetune"], 1, alone), date=DATE)
     tags = re.findall('<span class="tag ([a-z]+)">([a-z-]+)</span>', page)
-    assert tags == [("calm", "reference"), ("care", "no-reference")]
+    assert tags == [("clear", "reference"), ("open", "no-reference")]
     assert page.count(f'<p class="statement">{BADGES["reference"]}</p>') == 1
     assert f"<strong>reference</strong>: {BADGES['reference']}" in page
 

@@ -92,10 +92,10 @@ def test_the_printed_command_repeats_the_audit(tmp_path: Path, make: Any, option
 
 def test_placeholders_are_named_and_no_others() -> None:
     assert command_notes(true_result()) == [
-        "MODEL, DATA, REFERENCE and REFERENCE_DATA stand for your own files; fingerprints are below."
+        "MODEL, DATA, REFERENCE and REFERENCE_DATA stand for your own files; audit.json has their fingerprints."
     ]
     alone = true_result(data=None, references=[])
-    assert command_notes(alone) == ["MODEL stands for your own file; fingerprints are below."]
+    assert command_notes(alone) == ["MODEL stands for your own file; audit.json has their fingerprints."]
     assert "--data" not in command(alone)
 
 

@@ -47,7 +47,7 @@ RULES: dict[str, Rule] = {
     "source-free": Rule(sentence="last epoch: no real data is used", choose=last_epoch),
     "validation": Rule(sentence="best epoch on validation data", choose=best_epoch, validates=True),
     "worst-case": Rule(
-        sentence=f"best epoch on the test data that keeps {RETAIN_FLOOR:.0%} of the retain accuracy: an upper bound",
+        sentence=f"best epoch on the test data that keeps {RETAIN_FLOOR:.0%} of the retain accuracy",
         choose=worst_case_epoch,
     ),
 }

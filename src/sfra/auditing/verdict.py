@@ -34,7 +34,38 @@ READ_BESIDE = 20
 """Classes up to which a forgotten class may be read beside hidden ones: with a hundred they differ too much."""
 
 Kind = Literal["back", "clear", "blind", "open", "unusable"]
-"""Comes back; does not, and would have been seen; does not, and nothing shows that; undecided; no measurement."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Look:
+    """What a kind of verdict says, and its colours, which say nothing that the words do not."""
+
+    words: str
+    terminal: str
+    """Style of the code on a terminal."""
+    light: str
+    """Colour on a light ground."""
+    dark: str
+    """Colour on a dark ground."""
+
+
+KINDS: dict[Kind, Look] = {
+    "back": Look(words="the class comes back", terminal="bold red", light="#9a2c06", dark="#ffab85"),
+    "clear": Look(
+        words="the class does not come back, and this audit would have seen it",
+        terminal="bold cyan",
+        light="#1a5c94",
+        dark="#8cc4ff",
+    ),
+    "blind": Look(
+        words="the class does not come back, and nothing shows that it would have been seen",
+        terminal="bold magenta",
+        light="#5b3a8c",
+        dark="#cbb2f5",
+    ),
+    "open": Look(words="the audit cannot decide", terminal="bold yellow", light="#7a4d00", dark="#f0c36a"),
+    "unusable": Look(words="there is no usable measurement", terminal="reverse", light="#333333", dark="#dddddd"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,6 +77,11 @@ class Verdict:
     """In words; ``{amount}`` stands for how much of the class comes back."""
     do: str
     """What to do next."""
+
+    @property
+    def look(self) -> Look:
+        """What its kind says, and its colours."""
+        return KINDS[self.kind]
 
     @property
     def meaning(self) -> str:

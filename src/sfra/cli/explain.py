@@ -16,14 +16,6 @@ from sfra.cli.options import argument, group
 from sfra.core.errors import InputError, meant
 
 CODE = "A code of a verdict (sfra list verdicts) or of a finding (sfra list findings)."
-KINDS = {
-    "back": "the class comes back",
-    "clear": "the class does not come back, and this audit would have seen it",
-    "blind": "the class does not come back, and nothing shows that it would have been seen",
-    "open": "the audit cannot decide",
-    "unusable": "there is no usable measurement",
-}
-"""What the kinds of verdict say."""
 
 
 def explain(
@@ -47,7 +39,7 @@ def explain(
 
     texts, found = [], VERDICTS.get(code)
     if found is not None:
-        texts += [f"{code}: a verdict of the kind {found.kind} ({KINDS[found.kind]})."]
+        texts += [f"{code}: a verdict of the kind {found.kind} ({found.look.words})."]
         texts += [f"What it means. {found.meaning}", f"What to do. {found.do}"]
     if code in explanations():
         texts += [f"{code}: a finding.", *explanations()[code]]

@@ -19,15 +19,8 @@ from sfra.auditing.verdict import REMEDY, VERDICTS
 from sfra.cli.command import WIDEST
 from sfra.core.errors import counted, printable
 
-KINDS = {
-    "back": "bold red",
-    "clear": "bold cyan",
-    "blind": "bold magenta",
-    "open": "bold yellow",
-    "unusable": "reverse",
-}
 SEVERITIES = {"critical": "bold red", "warning": "yellow", "info": "bold cyan"}
-"""Colours of the kinds of verdict and of severities. The words say the same."""
+"""Colours of severities. The words say the same."""
 
 VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restored-row": ", forget row restored"}
 
@@ -42,7 +35,8 @@ def summary(report: AuditReport, out: Path | None) -> Group:
 
 def text(report: AuditResult) -> str:
     """Write a report as text without colours."""
-    console = Console(file=StringIO(), width=WIDEST, color_system=None, highlight=False, markup=False, emoji=False)
+    looks: dict[str, Any] = {"color_system": None, "highlight": False, "markup": False, "emoji": False}
+    console = Console(file=StringIO(), width=WIDEST, force_jupyter=False, **looks)
     with console.capture() as captured:
         console.print(Group(*_parts(report)))
     return "\n".join(line.rstrip() for line in captured.get().strip().split("\n"))
@@ -117,7 +111,7 @@ def _beside(reference: ReleaseFacts, report: AuditResult) -> str:
 
 def _verdict(report: AuditResult) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
-    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, KINDS[VERDICTS[report.verdict].kind]))
+    yield Text.assemble(("Verdict: ", "bold"), (report.verdict, VERDICTS[report.verdict].look.terminal))
     lines = []
     for row in report.results if report.verdict != "unusable" else ():
         if row.rule != report.rule or row.verdict == report.verdict or not _is_main(row, report):
@@ -137,7 +131,7 @@ def _classes(report: AuditResult) -> Iterator[RenderableType]:
         return
     table = _table("Class", "Verdict", "before", "after", "RS", "ΔRS")
     for one in report.classes:
-        style = KINDS[VERDICTS[one.verdict].kind]
+        style = VERDICTS[one.verdict].look.terminal
         shown = ("-", "-", "-", "-")
         if one.scores:
             score = one.scores[0]

@@ -15,7 +15,7 @@ from typing import Any
 from sfra.auditing.result import AuditResult
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
-from sfra.report.figures import Chart, Planned, Style, draw_all, plan_audit, plan_setting
+from sfra.report.figures import Chart, Planned, Style, draw_all, plan_audit, plan_audits, plan_setting
 from sfra.report.figures.style import LIGHT, altair, vl_convert
 from sfra.report.sources import Bench, reading
 
@@ -123,6 +123,8 @@ def export_audits(
 ) -> Exported:
     """Write every figure of audits as ``FIGURE.FORMAT``; of several audits, each into a folder of its name."""
     out = Exported()
+    if len(audits) > 1:
+        _export(plan_audits(audits), folder, format, style, out)
     for name, audit in audits:
         with reading(name):
             place = folder if len(audits) == 1 else folder / name

@@ -14,18 +14,13 @@ from sfra.report.classes import class_name
 from sfra.report.export import drawable, render
 from sfra.report.figures import Chart, plan_audit
 from sfra.report.page import audit_page
+from sfra.report.page.audit import PICTURE
 from sfra.report.page.html import number, percent, signed, span
-
-COLOURS = {"back": "#d1344b", "clear": "#0e8a8a", "blind": "#9b4dca", "open": "#b97700", "unusable": "#777777"}
-"""Of the kinds of verdict; legible on light and on dark ground. The words say the same."""
-
-PICTURE = "accuracy"
 
 
 def card(audit: AuditResult) -> str:
     """Show verdict, numbers, picture and findings as a piece of HTML; scripts and network are not needed."""
-    colour = COLOURS[VERDICTS[audit.verdict].kind]
-    verdict = f'<strong style="color: {colour}; font-size: 1.25em">{escape(audit.verdict)}</strong>'
+    verdict = f'<strong style="font-size: 1.25em">{escape(audit.verdict)}</strong>'
     lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
     parts = [
         f"<p>{verdict}<br>{_text(audit.statement)}</p>",
@@ -35,7 +30,8 @@ def card(audit: AuditResult) -> str:
         parts += [_table(numbers(audit)), _picture(audit)]
     codes = ", ".join(f"{finding.code} ({finding.severity})" for finding in audit.findings)
     parts += [f"<p>Findings: {_text(codes)}. <code>sfra explain CODE</code> says more.</p>"] if codes else []
-    return f'<div style="max-width: 48em; line-height: 1.45">{"".join(parts)}</div>'
+    edge = f"border-left: 6px solid {VERDICTS[audit.verdict].look.light}; padding-left: 1em"
+    return f'<div style="max-width: 52em; line-height: 1.45; {edge}">{"".join(parts)}</div>'
 
 
 def page(audit: AuditResult) -> str:
@@ -83,7 +79,7 @@ def _picture(audit: AuditResult) -> str:
     except MissingPackageError:
         return "<p>A picture needs <code>pip install 'sfra[report]'</code>.</p>"
     source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    return f'<img src="{source}" alt="Accuracy before and after relearning" style="background: white; max-width: 100%">'
+    return f'<img src="{source}" alt="What comes back, and what it costs" style="background: white; max-width: 100%">'
 
 
 def _text(text: str) -> str:

@@ -23,8 +23,8 @@ from sfra.bench.tasks.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.core.errors import InputError, SfraError
 from sfra.report.classes import Names, names_of, set_name
 from sfra.report.figures import Setting
-from sfra.report.figures.audit import traces_of
 from sfra.report.figures.diagnoses import alpha_bars
+from sfra.report.figures.readings import traces_of
 from sfra.report.figures.rows import Row
 
 

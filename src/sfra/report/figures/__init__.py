@@ -1,12 +1,14 @@
-"""Every figure: importing this package fills the registry; Altair is imported when one is drawn."""
+"""Every figure: importing this package fills the registry, in the order of pages; Altair is imported at need."""
 
+from sfra.report.figures.accuracy import audit_accuracy_figure, overview_figure
+from sfra.report.figures.trajectory import audit_trajectory_figure
+
+# isort: split
 from sfra.report.figures.audit import (
     audit_acceptance_figure,
-    audit_accuracy_figure,
     audit_budget_figure,
     audit_confusion_figure,
     audit_sweep_figure,
-    audit_trajectory_figure,
 )
 from sfra.report.figures.benchmark import accuracy_figure, heatmap_figure, violin_figure
 from sfra.report.figures.comparisons import Sides, comparison_figure, scatter_figure
@@ -21,6 +23,7 @@ from sfra.report.figures.registry import (
     draw_all,
     figure,
     plan_audit,
+    plan_audits,
     plan_setting,
 )
 from sfra.report.figures.style import MARKS, Chart, Style, marks_of
@@ -50,7 +53,9 @@ __all__ = [
     "map_figure",
     "margin_figure",
     "marks_of",
+    "overview_figure",
     "plan_audit",
+    "plan_audits",
     "plan_setting",
     "scatter_figure",
     "sensitivity_figure",

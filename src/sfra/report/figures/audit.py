@@ -1,16 +1,15 @@
-"""Figures of one audit, from its result: accuracies, epochs, retain budgets, confusion, scales and draws."""
+"""Figures of one audit, from its result: retain budgets, confusion, scales and draws."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from itertools import permutations, product
 from typing import Any
 
-from sfra.auditing.result import AuditResult, RunTrace, Score
-from sfra.auditing.rules import RULES
+from sfra.auditing.result import AuditResult
 from sfra.core.errors import InputError
 from sfra.report.classes import label_name
-from sfra.report.figures.labels import WIDE, end_names, end_rows
+from sfra.report.figures.labels import end_names, end_rows
+from sfra.report.figures.readings import forget_of, reading_of, traces_of, verdict_score
 from sfra.report.figures.registry import figure
 from sfra.report.figures.rows import BUDGETS, best_within, signed
 from sfra.report.figures.style import (
@@ -31,11 +30,6 @@ from sfra.report.figures.style import (
 HEADS = {"released": "before", "relearned": "after"}
 """The two heads that an audit compares, and what their accuracies are called."""
 
-CURVES = ("retain accuracy", "forget accuracy", "RS", "RS of the reference")
-
-MOST_EPOCHS = 120
-"""Most epochs of a run that are all drawn; of more, evenly spaced ones and those that a rule takes."""
-
 MOST_COLUMNS = 10
 """Most classes of a confusion that get a column; the others are added up."""
 
@@ -43,226 +37,7 @@ MOST_BARS = 30
 """Most classes whose share of the draws gets a bar with a name; more are drawn as a curve in order of size."""
 
 
-@figure("accuracy", title="Accuracy before and after relearning", needs="audit", on_page=False)
-def audit_accuracy_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
-    """Draw retain and forget accuracy of the released and the relearned head, and of the reference if there is one."""
-    first = verdict_score(audit)
-    rows = [
-        {"subject": subject, "classes": classes, "head": head, "bar": f"{classes}, {head}", "accuracy": accuracy}
-        | {"text": f"{accuracy:.1%}"}
-        for subject, prefix in (("model", ""), ("reference", "reference_"))
-        for classes in ("forget", "retain")
-        for head, when in HEADS.items()
-        if (accuracy := getattr(first, f"{prefix}{classes}_{when}")) is not None
-    ]
-    subjects = list(dict.fromkeys(row["subject"] for row in rows))
-    width = style.width if len(subjects) == 1 else style.width // 2 - 10
-    panels = [_accuracy_panel(name, [row for row in rows if row["subject"] == name], width, style) for name in subjects]
-    return finish(
-        altair().hconcat(*panels, spacing=20),
-        style,
-        subtitle=reading_of(audit),
-        description=f"Forget accuracy goes from {first.forget_before:.1%} to {first.forget_after:.1%}, "
-        f"retain accuracy from {first.retain_before:.1%} to {first.retain_after:.1%}.",
-    )
-
-
-def _accuracy_panel(subject: str, rows: Sequence[Mapping[str, Any]], width: int, style: Style) -> Any:
-    alt, colours = altair(), style.colours
-    order = [f"{classes}, {head}" for classes in ("forget", "retain") for head in HEADS]
-    y = listed("y", "bar", order, labels=subject == "model")
-    base = chart(rows).encode(y=y, x=score("x", "accuracy", "accuracy", format=".0%", values=[0, 0.5, 1]))
-    tints = alt.Scale(domain=["forget", "retain"], range=[colours.forget, colours.retain])
-    bars = base.mark_bar(size=15, strokeWidth=1.5).encode(
-        fill=alt.Fill("classes:N", legend=None, scale=tints),
-        stroke=alt.Stroke("classes:N", legend=None, scale=tints),
-        fillOpacity=alt.condition("datum.head == 'relearned'", alt.value(0.9), alt.value(0.12)),
-    )
-    texts = [
-        base.transform_filter(test)
-        .mark_text(align=side, dx=shift, fontSize=style.font_size, color=ink, fontWeight="bold")
-        .encode(text="text:N")
-        for test, side, shift, ink in (
-            ("datum.accuracy < 0.75", "left", 5, colours.ink),
-            ("datum.accuracy >= 0.75 && datum.head == 'relearned'", "right", -5, colours.background),
-            ("datum.accuracy >= 0.75 && datum.head != 'relearned'", "right", -5, colours.ink),
-        )
-    ]
-    title = alt.TitleParams(text=subject, fontSize=style.font_size, offset=2)
-    return layered(bars, *texts, width=width, height=alt.Step(22), title=title)
-
-
-@figure("trajectory", title="Relearning, epoch by epoch", needs="audit", brief=True)
-def audit_trajectory_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
-    """Draw retain accuracy, forget accuracy and RS over the epochs, and which epoch each selection rule takes.
-
-    Strong lines are the first seed, faint ones RS of the others; the thin dashed line is RS of the reference. Where the
-    audit has other scales or forget rows, a reader of a page can choose them.
-    """
-    verdict_score(audit)
-    readings = readings_of(audit)
-    if not readings:
-        raise InputError("there is nothing to draw: the audit keeps no epochs")
-    chosen = {name: rules_of(audit, *place) for name, place in readings.items()}
-    rows = [
-        {"reading": name} | row
-        for name, place in readings.items()
-        for row in trace_rows(audit, *place, keep={row["epoch"] for row in chosen[name]})
-    ]
-    first = next(iter(chosen.values()))
-    seeds = " Strong: first seed; faint: RS of the others." if audit.settings["seeds"] > 1 else ""
-    takes = ", ".join(f"{row['rule']} takes epoch {row['epoch']} (RS {row['rs']:.2f})" for row in first)
-    return finish(
-        _draw_trajectory(rows, chosen, style),
-        style,
-        subtitle=[reading_of(audit), f"Vertical lines: the epoch that each rule takes.{seeds}"],
-        description="Retain accuracy, forget accuracy and RS over "
-        f"{max(row['epoch'] for row in rows)} epochs: {takes}.",
-    )
-
-
-def readings_of(audit: AuditResult) -> dict[str, tuple[str, str]]:
-    """Name the scales and forget rows whose curves can be looked at, the verdict's first; no scales of a sweep."""
-    main = (audit.scale, audit.variant)
-    others = [(one.scale, one.variant) for one in audit.results if one.scale in ("native", "canonical", audit.scale)]
-    there = [place for place in dict.fromkeys([main, *others]) if traces_of(audit, *place)]
-    return {f"{scale}, {variant}": (scale, variant) for scale, variant in there}
-
-
-def trace_rows(audit: AuditResult, scale: str, variant: str, *, keep: set[int]) -> list[dict[str, Any]]:
-    """Read the curves of a scale and forget row: a row per curve, seed and epoch."""
-    runs = traces_of(audit, scale, variant)
-    first = min((run.seed for run in runs), default=0)
-    rows = []
-    for run in runs:
-        curves = {CURVES[2 if run.subject == "model" else 3]: run.rs}
-        if run.subject == "model" and run.seed == first:
-            curves |= {CURVES[0]: run.retain, CURVES[1]: run.forget}
-        for name, values in curves.items():
-            last = len(values or ()) - 1
-            shown = {round(last * i / (MOST_EPOCHS - 1)) for i in range(MOST_EPOCHS)} if last > MOST_EPOCHS else None
-            rows += [
-                {"curve": name, "seed": run.seed, "first": run.seed == first, "epoch": epoch, "value": value}
-                for epoch, value in enumerate(values or ())
-                if shown is None or epoch in shown | keep
-            ]
-    return rows
-
-
-def traces_of(audit: AuditResult, scale: str, variant: str, subject: str | None = None) -> list[RunTrace]:
-    """Choose the measured runs of a scale and forget row, and of one subject if named."""
-    return [
-        run
-        for run in audit.traces
-        if (run.scale, run.variant) == (scale, variant) and run.rs and subject in (None, run.subject)
-    ]
-
-
-def rules_of(audit: AuditResult, scale: str, variant: str) -> list[dict[str, Any]]:
-    """Read which epoch of the first seed each rule takes, and the RS it reads; rules that agree share a row."""
-    mine, order = [one for one in audit.results if (one.scale, one.variant) == (scale, variant)], [*RULES]
-    found: dict[tuple[int, str], dict[str, Any]] = {}
-    for one in sorted(mine, key=lambda one: order.index(one.rule) if one.rule in RULES else len(order)):
-        epoch, rs = one.epochs[0], one.rs_seeds[0]
-        row = found.setdefault((epoch, f"{rs:.2f}"), {"rule": one.rule, "epoch": epoch, "rs": rs})
-        row["rule"] += "" if row["rule"] == one.rule else f" = {one.rule}"
-    return list(found.values())
-
-
-def _draw_trajectory(
-    rows: Sequence[dict[str, Any]], chosen: Mapping[str, Sequence[dict[str, Any]]], style: Style
-) -> Any:
-    alt, colours = altair(), style.colours
-    height = 160 if style.size == "column" else 250
-    last = max(row["epoch"] for row in rows)
-    there = [name for name in CURVES if any(row["curve"] == name for row in rows)]
-    tints = dict(zip(CURVES, (colours.retain, colours.forget, colours.ink, colours.muted), strict=True))
-    dashes = dict(zip(CURVES, ([1, 0], [6, 2], [1, 0], [2, 2]), strict=True))
-    colour = alt.Color("curve:N", legend=None, scale=alt.Scale(domain=there, range=[tints[name] for name in there]))
-    dash = alt.StrokeDash("curve:N", legend=None, scale=alt.Scale(domain=there, range=[dashes[name] for name in there]))
-    x = at("x", "epoch", "epoch", (0, last), tickCount=6, tickMinStep=1, format="d")
-    y = score("y", "value", "accuracy, RS")
-    rules, ends = [], []
-    for name, some in chosen.items():
-        rules += rule_labels([row | {"reading": name} for row in some], last, style)
-        values = {row["curve"]: row["value"] for row in rows if row["reading"] == name and row["first"]}  # the last
-        ends += end_rows(values, style, height=height, reading=name)
-    strong = chart([row for row in rows if row["first"]]).mark_line(strokeWidth=1.8)
-    faint = chart([row for row in rows if not row["first"]]).mark_line(strokeWidth=0.8, opacity=0.35)
-    lines = {"x": x, "y": y, "color": colour, "strokeDash": dash, "detail": "seed:N"}
-    layers = [
-        *_rules(rules, x, y, style),
-        faint.encode(**lines),
-        strong.encode(**lines),
-        end_names(ends, style, {name: tints[name] for name in there}),
-    ]
-    if len(chosen) > 1:
-        layers = [layer.transform_filter("datum.reading == curves") for layer in layers]
-        menu = alt.binding_select(options=list(chosen), name="Curves ")
-        layers[0] = layers[0].add_params(alt.param(name="curves", value=next(iter(chosen)), bind=menu))
-    pointed = _pointed_at(layers[-2], there, x, style)
-    return layered(*layers, pointed, width=style.width, height=height)
-
-
-def _pointed_at(lines: Any, there: Sequence[str], x: Any, style: Style) -> Any:
-    """Show all values of the epoch that is pointed at."""
-    alt = altair()
-    near = alt.selection_point(name="near", fields=["epoch"], nearest=True, on="pointermove", empty=False)
-    seen = alt.condition("near.epoch && near.epoch[0] == datum.epoch", alt.value(0.8), alt.value(0))
-    rules = lines.transform_pivot("curve", value="value", groupby=["reading", "epoch"])
-    rules = rules.mark_rule(color=style.colours.muted, strokeWidth=1)
-    rules.encoding = alt.Undefined
-    return rules.encode(x=x, opacity=seen, tooltip=["epoch:Q", *numbers(*there)]).add_params(near)
-
-
-def _rules(rows: Sequence[dict[str, Any]], x: Any, y: Any, style: Style) -> list[Any]:
-    """Mark the epochs that rules take: a line and a dot on RS, named above the plot, one line of text for each."""
-    alt, colours = altair(), style.colours
-    above = alt.Y("at:Q", scale=None, axis=None)
-    names = [
-        chart(mine)
-        .mark_text(align=side, baseline="middle", dx=3 if side == "left" else -3, fontSize=style.font_size)
-        .encode(x=x, y=above, text="text:N", color=alt.value(colours.ink))
-        for side in ("left", "right")
-        if (mine := [row for row in rows if row["side"] == side])
-    ]
-    lines = chart(rows).mark_rule(color=colours.muted, strokeWidth=1)
-    dots = chart(rows).mark_point(filled=True, size=70, opacity=1, color=colours.ink)
-    return [lines.encode(x=x, y=above, y2=alt.value("height")), dots.encode(x=x, y=y), *names]
-
-
-def rule_labels(chosen: Sequence[Mapping[str, Any]], last: int, style: Style) -> list[dict[str, Any]]:
-    """Place the names of the rules above the plot, each beside its line, so that no line runs through a name.
-
-    Of all orders and sides, of which a few rules have few, the one in which least is crossed and least sticks out.
-    """
-    rows = [
-        {**row, "value": row["rs"], "text": f"{row['rule']}: epoch {row['epoch']}, RS {row['rs']:.2f}"}
-        | {"place": style.width * row["epoch"] / max(last, 1)}
-        for row in chosen
-    ]
-    options = [
-        [row | {"side": side, "at": -11.0 - i * (style.font_size + 2)} for i, (row, side) in enumerate(pairs)]
-        for order in permutations(rows)
-        for sides in product(("left", "right"), repeat=len(rows))
-        for pairs in [list(zip(order, sides, strict=True))]
-    ]
-    return min(options, key=lambda option: _disorder(option, style))
-
-
-def _disorder(rows: Sequence[Mapping[str, Any]], style: Style) -> float:
-    """Weigh names that are crossed by the line of another rule, names that stick out, and names on the left."""
-    cost = 0.0
-    for row in rows:
-        length = len(row["text"]) * style.font_size * WIDE
-        left = row["place"] - (length if row["side"] == "right" else 0)
-        crossing = (other for other in rows if other["at"] < row["at"])
-        cost += 1000 * sum(left < other["place"] < left + length for other in crossing)
-        cost += max(0.0, -30 - left, left + length - style.width) + (row["side"] == "right")
-    return cost
-
-
-@figure("budget", title="RS within a retain budget", needs="audit")
+@figure("budget", title="What comes back at which cost", needs="audit")
 def audit_budget_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
     """Draw RS@ε over ε: the best RS of an epoch that loses at most ε of retain accuracy, of model and reference.
 
@@ -316,7 +91,7 @@ def _subjects(rows: Sequence[Mapping[str, Any]], style: Style) -> tuple[Any, Any
     )
 
 
-@figure("confusion", title="What forget samples are taken for", needs="audit", brief=True)
+@figure("confusion", title="What samples of the class are taken for", needs="audit", brief=True)
 def audit_confusion_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
     """Draw what samples of each forget class are taken for, by the released and by the relearned head.
 
@@ -380,7 +155,7 @@ def confusion_rows(audit: AuditResult, style: Style) -> list[dict[str, Any]]:
     return rows
 
 
-@figure("sweep", title="RS over scales", needs="audit")
+@figure("sweep", title="The same audit at other scales", needs="audit")
 def audit_sweep_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
     """Draw RS of model and reference over the scales of a sweep, with the canonical scale marked."""
     sweep = audit.sweep
@@ -430,7 +205,7 @@ def _draw_sweep(rows: Sequence[dict[str, Any]], kappas: Sequence[float], canonic
     return layered(*layers, width=style.width, height=height)
 
 
-@figure("acceptance", title="Share of draws per class", needs="audit")
+@figure("acceptance", title="Which classes the synthetic probes fall into", needs="audit")
 def audit_acceptance_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
     """Draw the share of draws that the head gives to each class; the dashed line is an equal share for all.
 
@@ -502,26 +277,3 @@ def _draw_points(rows: Sequence[dict[str, Any]], style: Style) -> Any:
     tooltip = ["name:N", "kind:N", *numbers("share", format=".2e")]
     drawn = points.encode(x=x, y=y, **_kinds(rows, style), tooltip=tooltip)
     return layered(drawn, equal, width=style.width, height=150 if style.size == "column" else 220)
-
-
-def verdict_score(audit: AuditResult) -> Score:
-    """Return the score that the verdict rests on."""
-    if not audit.results:
-        raise InputError(
-            "there is nothing to draw: the audit measured nothing",
-            expected="an audit with evaluation data",
-            got=f"verdict {audit.verdict}",
-            do="audit again with labelled test data",
-        )
-    return audit.results[0]
-
-
-def reading_of(audit: AuditResult) -> str:
-    """Say what was audited and how it is read."""
-    return f"{forget_of(audit)}. Scale {audit.scale}; rule {audit.rule}; forget row: {audit.variant}."
-
-
-def forget_of(audit: AuditResult) -> str:
-    """Name the forget classes: ``Forget classes 1, 6 and 8``."""
-    *first, last = (label_name(label, audit.class_names) for label in audit.forget_classes)
-    return f"Forget classes {', '.join(first)} and {last}" if first else f"Forget class {last}"

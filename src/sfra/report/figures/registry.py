@@ -15,9 +15,12 @@ from sfra.report.classes import Names
 from sfra.report.figures.rows import Row, in_order
 from sfra.report.figures.style import LIGHT, Chart, Style
 
-Needs = Literal["audit", "audits", "traces", "diagnoses", "maps"]
-"""What a figure is drawn from: the result of one audit; or, of one data set and backbone, the rows of audits or of
-epochs; or the diagnoses of one method; or one map."""
+Needs = Literal["audit", "results", "audits", "traces", "diagnoses", "maps"]
+"""What a figure is drawn from: the result of one audit, or names and results of several; or, of one data set and
+backbone, the rows of audits or of epochs; or the diagnoses of one method; or one map."""
+
+OF_RESULTS = ("audit", "results")
+"""Needs that are results of audits and no rows of a benchmark."""
 
 Draw = TypeVar("Draw", bound=Callable[..., Any])
 
@@ -54,7 +57,7 @@ def figure(name: str, *, title: str, needs: Needs, on_page: bool = True, brief: 
     Raises:
         ValueError: There is a figure of this name.
     """
-    key = ("audit" if needs == "audit" else "benchmark", name)
+    key = ("audit" if needs in OF_RESULTS else "benchmark", name)
     if key in FIGURES:
         raise ValueError(f"there are two figures named {name}")
 
@@ -107,10 +110,19 @@ class Drawn:
 
 def plan_audit(audit: Any) -> dict[str, Planned]:
     """List the figures of the result of one audit."""
+    return _plan("audit", audit)
+
+
+def plan_audits(audits: Sequence[tuple[str, Any]]) -> dict[str, Planned]:
+    """List the figures over several audits, given by name and result."""
+    return _plan("results", audits)
+
+
+def _plan(needs: Needs, given: Any) -> dict[str, Planned]:
     return {
-        one.name: Planned(figure=one, method=None, draw=partial(one, audit))
+        one.name: Planned(figure=one, method=None, draw=partial(one, given))
         for one in FIGURES.values()
-        if one.needs == "audit"
+        if one.needs == needs
     }
 
 
@@ -120,7 +132,7 @@ def plan_setting(setting: Setting) -> dict[str, Planned]:
     return {
         name: Planned(figure=one, method=method, draw=partial(one, rows, **options))
         for one in FIGURES.values()
-        if one.needs != "audit"
+        if one.needs not in OF_RESULTS
         for name, method, rows in _parts(one, setting)
     }
 

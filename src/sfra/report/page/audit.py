@@ -12,11 +12,13 @@ from sfra._version import __version__
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.result import AuditResult, DataFacts, ReleaseFacts
 from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdict import KINDS, VERDICTS
+from sfra.core.errors import counted
 from sfra.report.classes import class_name
-from sfra.report.figures import plan_audit
+from sfra.report.figures import plan_audit, plan_audits
 from sfra.report.page.charts import Charts, runtime
 from sfra.report.page.html import (
+    MISSING,
     asset,
     explanations,
     number,
@@ -42,8 +44,8 @@ BADGES: Mapping[str, str] = {
 }
 """Every word that a page shows as a verdict, with what it means."""
 
-TONES = {"back": "alarm", "clear": "calm", "blind": "blind", "open": "care", "unusable": "unusable"}
-"""How the kinds of verdict are coloured."""
+PICTURE = "accuracy"
+"""The figure that explains a verdict; it stands beside it, and the others below."""
 
 
 def audit_page(audit: AuditResult, *, date: str, label: str | None = None) -> str:
@@ -56,18 +58,19 @@ def audit_page(audit: AuditResult, *, date: str, label: str | None = None) -> st
     """
     charts, name = Charts(), label or audit.model.source
     view = audit_view(audit, charts, key="audit", label=name, alone=True)
-    return make_page("audits.html.j2", [view], charts, title=f"Audit of {name}", date=date, lead="")
+    title = question(view["forget_names"])
+    return make_page("audits.html.j2", [view], charts, title=title, date=date, lead="", overview=[])
 
 
 def overview_page(
     audits: Sequence[tuple[str, AuditResult]],
     *,
     date: str,
-    title: str = "Audits",
+    title: str = "Which models have forgotten?",
     lead: str = "",
     about: Mapping[str, str] | None = None,
 ) -> str:
-    """Make the page of several audits: a table of all, and each in detail.
+    """Make the page of several audits: one picture and a table of all, and each in detail.
 
     Args:
         audits: Name and result of each.
@@ -83,7 +86,18 @@ def overview_page(
         )
         for i, (name, audit) in enumerate(audits)
     ]
-    return make_page("audits.html.j2", views, charts, title=title, date=date, lead=lead)
+    overview = charts.add("all", plan_audits(audits))
+    return make_page("audits.html.j2", views, charts, title=title, date=date, lead=lead, overview=overview)
+
+
+def question(names: Sequence[str]) -> str:
+    """Ask what an audit answers.
+
+    >>> question(["class 7"]), question(["cat (3)", "dog (5)"])
+    ('Has class 7 been forgotten?', 'Have cat (3) and dog (5) been forgotten?')
+    """
+    *first, last = names
+    return f"Have {', '.join(first)} and {last} been forgotten?" if first else f"Has {last} been forgotten?"
 
 
 def make_page(template: str, views: Sequence[View], charts: Charts, *, title: str, date: str, **view: Any) -> str:
@@ -98,7 +112,8 @@ def make_page(template: str, views: Sequence[View], charts: Charts, *, title: st
         date=date,
         version=__version__,
         css=asset("page.css"),
-        verdicts=BADGES,
+        kinds=KINDS,
+        verdicts={code: meaning for code, meaning in BADGES.items() if any(code in one["codes"] for one in views)},
         explanations={code: known[code] for code in sorted(codes & known.keys())},
         views=views,
         **view,
@@ -143,6 +158,7 @@ def audit_view(
         usable = audit.verdict != "unusable"
         shown = {name: one for name, one in plan_audit(audit).items() if one.figure.on_page and usable}
         planned = {name: one for name, one in shown.items() if one.figure.brief or not brief}
+        drawn = charts.add(key, planned, narrow=not brief)
         view = {
             "key": key,
             "label": label,
@@ -151,13 +167,14 @@ def audit_view(
             "audit": audit,
             "alone": alone,
             "forget_names": [class_name(one, audit.class_names) for one in audit.forget_classes],
-            "tone": "calm" if reference else TONES[VERDICTS[audit.verdict].kind],
+            "kind": "clear" if reference else VERDICTS[audit.verdict].kind,
             "badge": badge,
+            "codes": {badge, *(one.verdict for one in audit.results), *(one.verdict for one in audit.classes)},
             "statement": BADGES[REFERENCE] if unlike else audit.statement,
-            "limits": [f"{100 * audit.settings[name]:.3g}" for name in ("epsilon_r", "delta_f")],
             "reading": reading_words(audit.scale, audit.rule, audit.variant),
-            "strip": strip(audit),
-            "charts": charts.add(key, planned, narrow=not brief),
+            "measured": measured(audit),
+            "picture": [one for one in drawn if one["key"] == f"{key}-{PICTURE}"],
+            "charts": [one for one in drawn if one["key"] != f"{key}-{PICTURE}"],
             "findings": critical(audit.findings) or audit.findings,
             **(_score_view(audit) if usable else NO_SCORES),
             "settings": list(flat(audit.settings)),
@@ -171,7 +188,6 @@ def audit_view(
 
 
 NO_SCORES: View = {
-    "bars": [],
     "scores": {"rows": []},
     "sweep": [],
     "classes": None,
@@ -184,7 +200,15 @@ NO_SCORES: View = {
 def _score_view(audit: AuditResult) -> View:
     """Arrange all accuracies and scores, of every class and control."""
     tables = {"classes": class_table(audit), "controls": control_table(audit), "diagnostics": diagnosis_tables(audit)}
-    return score_tables(audit) | tables | {"bars": accuracy_bars(audit)}
+    return score_tables(audit) | tables
+
+
+def measured(audit: AuditResult) -> str:
+    """Say in one phrase what was measured on and compared with."""
+    if audit.data is None:
+        return "nothing was measured"
+    against = f", against {counted(len(audit.references), 'reference', 'references')}" if audit.references else ""
+    return f"{counted(audit.data.samples, 'sample', 'samples')} of {audit.data.source}{against}"
 
 
 def reading_words(scale: str, rule: str, variant: str) -> str:
@@ -196,18 +220,6 @@ def reading_words(scale: str, rule: str, variant: str) -> str:
     at_scale = scale if "=" in scale else f"{scale} scale"
     chosen = f"{rule} rule ({RULES[rule].sentence})" if rule in RULES else f"{rule} rule"
     return f"{at_scale}, {chosen}, {'forget row as released' if variant == 'released' else f'{variant} variant'}"
-
-
-def accuracy_bars(audit: AuditResult) -> list[dict[str, Any]]:
-    """List the accuracies before and after relearning, of the model and of its reference."""
-    rows = []
-    for who, prefix in (("model", ""), ("reference", "reference_")):
-        for what in ("forget", "retain"):
-            for first in audit.results[:1]:
-                before, after = (getattr(first, f"{prefix}{what}_{when}") for when in ("before", "after"))
-                if before is not None and after is not None:
-                    rows.append({"who": who, "what": what, "before": before, "after": after})
-    return rows
 
 
 def score_tables(audit: AuditResult) -> dict[str, Any]:
@@ -236,7 +248,7 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
     curve = ("κ", "RS", "Reference", "ΔRS", "Retain after", "Forget after")
     note = "The verdict rests on the first line."
     return {
-        "scores": table("All readings: scale, forget row and rule", heads, main, words=words, note=note),
+        "scores": table("Every reading: scale, forget row and rule", heads, main, words=words, note=note),
         "sweep": [
             table("RS at each scale of the sweep", curve, sweep),
             table("Readings at the other scales of the sweep", heads, others, words=words),
@@ -246,23 +258,13 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
     }
 
 
-def strip(audit: AuditResult) -> list[tuple[str, float]]:
-    """List what stands on the line from 0 to 1 under the verdict: hidden classes, floor, references, model."""
-    marks: list[tuple[str, float | None]] = [
-        ("hidden class", one.score.rs) for control in audit.controls for one in control.hidden
-    ]
-    references = audit.results[0].reference_rs_each if audit.results else ()
-    marks += [("floor", audit.floor), *(("reference", rs) for rs in references or (audit.reference_rs,))]
-    return [(kind, value) for kind, value in [*marks, ("model", audit.rs)] if value is not None]
-
-
 def class_table(audit: AuditResult) -> Any:
     """Arrange each of several forgotten classes for itself; None for one class."""
     heads = ("Class", "Verdict", "Forget before", "Forget after", "RS", "ΔRS")
     rows = []
     for one in audit.classes:
         name, score = class_name(one.label, audit.class_names), one.scores[0] if one.scores else None
-        numbers = ["-"] * 4
+        numbers = [MISSING] * 4
         if score is not None:
             numbers = [
                 percent(score.forget_before),

@@ -70,7 +70,7 @@ def command_notes(audit: AuditResult) -> list[str]:
     used = list(dict.fromkeys(word for word in words if PLACEHOLDER.fullmatch(word)))
     *first, last = used
     stand = f"{', '.join(first)} and {last} stand for your own files" if first else f"{last} stands for your own file"
-    notes = [f"{stand}; fingerprints are below."]
+    notes = [f"{stand}; audit.json has their fingerprints."]
     if audit.references and audit.data and not _features(audit) and audit.data.source.endswith(FILES):
         notes.append("If DATA holds features, the reference needs its own: --reference-data REFERENCE_DATA.")
     return notes

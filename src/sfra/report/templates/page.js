@@ -36,9 +36,11 @@
     return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("deflate"))).json();
   };
   const narrow = matchMedia("(max-width: 40rem)");
+  let paper = false;
   const draw = async (element, page) => {
     const chart = page.charts[element.dataset.chart];
-    const size = narrow.matches && chart.narrow ? "narrow" : "wide";
+    const tight = narrow.matches || (paper && element.closest(".figures")); // paper has two charts in a row
+    const size = tight && chart.narrow ? "narrow" : "wide";
     if (element.dataset.size === size) return;
     element.dataset.size = size;
     delete element.dataset.drawn;
@@ -104,7 +106,7 @@
   });
   filters.forEach(select => select.addEventListener("change", filter));
 
-  // Details open for links and for paper
+  // Details open for links
 
   const openTarget = () => {
     const target = location.hash.length > 1 && document.getElementById(decodeURIComponent(location.hash.slice(1)));
@@ -115,10 +117,19 @@
   };
   addEventListener("hashchange", openTarget);
   openTarget();
+
+  // Paper gets every audit and every chart; a browser prints once the promises of this handler are kept
+
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = all("details:not([open])");
+    closed = all("details:not([open])").filter(details => details.querySelector(".chart"));
     closed.forEach(details => { details.open = true; });
+    paper = true;
+    drawAll();
   });
-  addEventListener("afterprint", () => closed.forEach(details => { details.open = false; }));
+  addEventListener("afterprint", () => {
+    closed.forEach(details => { details.open = false; });
+    paper = false;
+    drawAll();
+  });
 })();
