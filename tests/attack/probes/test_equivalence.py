@@ -23,10 +23,12 @@ from torch import Tensor
 import sfra.attack.probes.sample
 from builders.algorithm import PROPOSALS, SMALL, log_softmax, logits_of, normal, reference_probes, sureness
 from sfra.attack.probes import sample_probes
+from sfra.attack.probes.lines import Lines
 from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.rowspace import RowSpace
 from sfra.attack.probes.select import Extremes
 from sfra.attack.probes.stream import Stream, TorchStream
+from sfra.attack.probes.weighted import WeightedStream
 from sfra.core.cpu import one_thread
 from sfra.core.head import Head
 
@@ -165,6 +167,72 @@ def open_torch_stream(weight: Tensor, bias: Tensor, *, threads: int | None, **ho
     return TorchStream(weight, bias, **how)
 
 
+GAUSSIAN = [name for name, case in CASES.items() if case.proposal == "gaussian" and case.score == "softmax"]
+
+
+@pytest.mark.parametrize("name", GAUSSIAN)
+def test_so_do_runs_of_the_weighted_stream(name: str) -> None:
+    assert differences(fast_table(CASES[name], path="weighted"), reference_table(CASES[name])) == {}
+
+
+WEIGHTED = CASES["ten classes"]
+
+
+def wrong_sign(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logits of the others fall where they should rise along a class's row."""
+    right = Lines.of
+
+    def wrong(*given: Any) -> Lines:
+        lines = right(*given)
+        return replace(lines, gram=2 * np.diag(np.diagonal(lines.gram)) - lines.gram)
+
+    monkeypatch.setattr(Lines, "of", wrong)
+
+
+def no_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The component along the row is any normal number."""
+    right = WeightedStream._moved
+
+    def wrong(self: WeightedStream, items: Tensor) -> Tensor:
+        place = torch.randn(len(items), dtype=torch.float64, generator=torch.Generator().manual_seed(1))
+        return right(self, torch.stack([items[:, 0], place.view(torch.int64)], dim=1))
+
+    monkeypatch.setattr(WeightedStream, "_moved", wrong)
+
+
+def no_resampling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every draw counts alike, whatever its weight."""
+    right = WeightedStream.__init__
+
+    def wrong(self: WeightedStream, lines: Lines, bounds: Floats, **how: Any) -> None:
+        right(self, lines, np.where(np.isfinite(bounds), 1e-9, np.inf), **how)
+
+    monkeypatch.setattr(WeightedStream, "__init__", wrong)
+
+
+def stale_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The places on the lines are those of other draws."""
+    right = WeightedStream._moved
+
+    def wrong(self: WeightedStream, items: Tensor) -> Tensor:
+        draws, at = items[:, 0] // 10, items[:, 0] % 10
+        return right(self, torch.stack([(draws + 16) * 10 + at, items[:, 1]], dim=1))
+
+    monkeypatch.setattr(WeightedStream, "_moved", wrong)
+
+
+def no_bias(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The thresholds forget the bias."""
+    right = Lines.of
+    monkeypatch.setattr(Lines, "of", lambda weight, bias, retain: right(weight, 0 * bias, retain))
+
+
+@pytest.mark.parametrize("mistake", [wrong_sign, no_truncation, no_resampling, stale_thresholds, no_bias])
+def test_wrong_weights_are_noticed(mistake: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    mistake(monkeypatch)
+    assert differences(fast_table(WEIGHTED, path="weighted"), reference_table(WEIGHTED))
+
+
 RARE = Case("a rare class", rare=1)
 
 
@@ -255,11 +323,14 @@ POOLS = {
 }
 
 
-@pytest.mark.parametrize("name", POOLS)
-def test_whole_pools_are_samples_of_the_same_law_candidate_by_candidate(name: str) -> None:
+BOTH_PATHS = [(name, "auto") for name in POOLS] + [(name, "weighted") for name in POOLS if name in GAUSSIAN]
+
+
+@pytest.mark.parametrize(("name", "path"), BOTH_PATHS)
+def test_whole_pools_are_samples_of_the_same_law_candidate_by_candidate(name: str, path: Any) -> None:
     case = POOLS[name]
     head = HEADS[case.head]
-    probes = sample_probes(head, case.forget, seed=3, **case.settings)
+    probes = sample_probes(head, case.forget, seed=3, path=path, **case.settings)
     fast, fast_of = probes.samples.double().numpy(), probes.sources.numpy()
     plain = reference_probes(head, case.forget, seed=3, share_pool=True, **case.settings)
     rotation = np.linalg.qr(np.random.default_rng(0).standard_normal((head.width, head.width)))[0]

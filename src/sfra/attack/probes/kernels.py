@@ -41,7 +41,7 @@ def _coefficients(
 _LOG = _coefficients(lambda m: np.log(1.5 + m), -0.5, 0.5, 9)  # log of the mantissa, 1 <= 1.5 + m < 2
 _SIN = _coefficients(lambda q: 2 * math.pi * np.sinc(2 * np.sqrt(np.abs(q))), 0.0, 1 / 16, 5)  # sin(2πa)/a, q=a²
 _COS = _coefficients(lambda q: np.cos(2 * math.pi * np.sqrt(np.abs(q))), 0.0, 1 / 16, 6)
-_EXP2 = _coefficients(np.exp2, -1.0, 0.0, 6)
+EXP2 = _coefficients(np.exp2, -1.0, 0.0, 6)
 
 _LN2 = np.float32(math.log(2.0))
 _LOG2E = np.float32(1.0 / math.log(2.0))
@@ -255,13 +255,13 @@ def rest_sums(logits, second, label, floats, total, weighted):
             x = min(max((logits[c, j] - second[j]) * _LOG2E, np.float32(-126.0)), _ZERO)
             whole = np.int32(x)
             f = x - np.float32(whole)
-            p = _EXP2[6]
-            p = p * f + _EXP2[5]
-            p = p * f + _EXP2[4]
-            p = p * f + _EXP2[3]
-            p = p * f + _EXP2[2]
-            p = p * f + _EXP2[1]
-            p = p * f + _EXP2[0]
+            p = EXP2[6]
+            p = p * f + EXP2[5]
+            p = p * f + EXP2[4]
+            p = p * f + EXP2[3]
+            p = p * f + EXP2[2]
+            p = p * f + EXP2[1]
+            p = p * f + EXP2[0]
             floats[0, j] = p if this != label[j] else _ZERO
             bits[1, j] = (whole + np.int32(127)) << np.int32(23)
             floats[2, j] = x

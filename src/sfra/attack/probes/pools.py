@@ -23,6 +23,8 @@ class Chunk:
     ranks: Int[Tensor, " n"]
     """Rank of the candidate among the chunk's draws of its class, in stream order from 0."""
     items: Shaped[Tensor, "n ..."]
+    repeats: Int[Tensor, " C"] | int = 0
+    """Of a weighted stream: candidates of each class that are not the first of their draw."""
 
 
 class Pools:
@@ -47,6 +49,8 @@ class Pools:
         self.extremes = Extremes(classes, top=top, bottom=bottom, device=device)
         self.landed: Int[Tensor, " C"] = torch.zeros(classes, dtype=torch.int64, device=device)
         """Draws that fell to each class, whether or not its pool still took them."""
+        self.repeats: Int[Tensor, " C"] = torch.zeros_like(self.landed)
+        """Candidates that share their draw with an earlier one of their class."""
         self._retain: Bool[Tensor, " C"] = torch.ones(classes, dtype=torch.bool, device=device)
         self._retain[list(forget)] = False
 

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
+from jaxtyping import Float
+from numpy import ndarray
 
 from sfra.attack.probes.pools import Pools
 from sfra.core.errors import SamplingError
@@ -57,15 +59,10 @@ class Review:
             return False
         still, landed = pools.open, pools.landed.tolist()
         device = "cpu" if pools.landed.device.type == "cpu" else "other"
-        cost, set_up = CONDITIONAL_COST[device], SET_UP_COST[device]
         need = np.array([pools.n - landed[k] for k in still], float)
         rate = np.array([landed[k] / pools.draws for k in still])
-        full = need / np.maximum(rate, 1e-300)  # draws until each pool is full: the cost can only be least there
-        order = full.argsort()
-        full, need, rate = full[order], need[order], rate[order]
-        price = (set_up + cost * need).cumsum()
-        later = full + price[-1] - price - cost * full * (rate.sum() - rate.cumsum())
-        return bool(later.min() >= price[-1])
+        now, later = prices(need, rate, device)
+        return later >= now
 
     def _hopeless(self, pools: Pools) -> list[int]:
         """Return the classes that will not be full at the end of the budget, even if they have been unlucky."""
@@ -80,6 +77,23 @@ class Review:
     @staticmethod
     def _falls_short(count: int, share: float, n: int) -> bool:
         return (count + 4.0 * math.sqrt(count) + 8.0) * share < n
+
+
+def prices(need: Float[ndarray, " k"], rate: Float[ndarray, " k"], device: str) -> tuple[float, float]:
+    """Return the cost, in plain draws, of conditional samples for all that is missing, and of drawing on first.
+
+    Args:
+        need: Candidates that each open class still misses.
+        rate: Probability that a draw falls to it.
+        device: ``cpu`` or ``other``.
+    """
+    cost, set_up = CONDITIONAL_COST[device], SET_UP_COST[device]
+    full = need / np.maximum(rate, 1e-300)  # draws until each pool is full: the cost can only be least there
+    order = full.argsort()
+    full, need, rate = full[order], need[order], rate[order]
+    price = (set_up + cost * need).cumsum()
+    later = full + price[-1] - price - cost * full * (rate.sum() - rate.cumsum())
+    return float(price[-1]), float(later.min())
 
 
 def unfilled(pools: Pools, labels: Sequence[int], why: str, *, do: str = OTHERWISE) -> SamplingError:

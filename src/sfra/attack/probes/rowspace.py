@@ -11,6 +11,8 @@ from torch import Tensor
 from sfra.core.head import Head
 from sfra.core.types import Features
 
+_LIFTED = 2**14
+
 
 @dataclass(frozen=True, kw_only=True)
 class RowSpace:
@@ -29,9 +31,12 @@ class RowSpace:
         return self.basis.shape[1]
 
     def lift(self, inside: Float[Tensor, "n r"], noise: Features) -> Features:
-        """Return ``s = V u + (I - V Vᵀ) g``: a draw of ``N(0, I_d)`` whose projection is ``u``."""
+        """Return ``s = V u + (I - V Vᵀ) g``, a draw of ``N(0, I_d)`` with the projection ``u``; overwrites ``g``."""
         basis = self.basis.to(inside.device)
-        return noise + (inside - noise @ basis) @ basis.T
+        for start in range(0, len(noise), _LIFTED):
+            part = noise[start : start + _LIFTED]
+            part += (inside[start : start + _LIFTED] - part @ basis) @ basis.T
+        return noise
 
 
 def row_space(head: Head) -> RowSpace:

@@ -6,6 +6,7 @@ import math
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import torch
 from jaxtyping import Float, Int
@@ -13,6 +14,7 @@ from torch import Tensor
 
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import assign
+from sfra.attack.probes.choose import Plan, choose, plan_weights
 from sfra.attack.probes.pools import Pools
 from sfra.attack.probes.proposals import Support, support
 from sfra.attack.probes.rare import RegionSample, sample_region
@@ -21,6 +23,7 @@ from sfra.attack.probes.rowspace import RowSpace, row_space
 from sfra.attack.probes.select import Selected
 from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.attack.probes.stream import Stream, derived_seed, open_stream
+from sfra.attack.probes.weighted import WeightedPools
 from sfra.core.cpu import check_threads, cores, one_thread
 from sfra.core.errors import InputError, SamplingError
 from sfra.core.head import Head
@@ -52,6 +55,8 @@ class Probes:
     """Per class, the share of draws that the head gives to it: counted, or for conditional classes computed."""
     conditional: dict[int, str]
     """Classes whose pool was completed by conditional sampling, and how: ``tilting`` (exact) or ``slice``."""
+    repeats: float
+    """Share of the candidates that share their draw with another of their class; 0 but for the weighted stream."""
     support: Support
     """Where the probes lie."""
     engine: str
@@ -90,6 +95,7 @@ def sample_probes(
     device: str | torch.device | None = None,
     max_draws: int = MAX_DRAWS,
     threads: int | None = None,
+    path: Literal["auto", "plain", "weighted"] = "auto",
 ) -> Probes:
     """Sample retain and forget probes of a head (step 1); sees ``(W, b)`` and the forget classes only.
 
@@ -109,6 +115,9 @@ def sample_probes(
         device: Where to compute; the CPU by default.
         max_draws: Draw budget: the stream never exceeds it by more than a chunk.
         threads: Worker threads on the CPU; all cores by default.
+        path: ``plain``: each draw serves the class that it falls to. ``weighted``: each serves every class
+            (:mod:`sfra.attack.probes.weighted`); Gaussian proposal, softmax score, on the CPU. ``auto``: weighted for
+            many classes, where it is clearly cheaper.
 
     Raises:
         SamplingError: A retain class could not be filled; the message names it and its acceptance.
@@ -130,9 +139,17 @@ def sample_probes(
         law, ranking = proposals.get(proposal), scores.get(score)
         space = row_space(head) if law.isotropic else None
         weight = space.weight if space else head.weight
-        stream = open_stream(weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=workers)
-        pools = Pools(head.classes, classes, n=n, top=m, bottom=m * len(classes), device=where)
-        _fill(pools, stream, Review(max_draws, can_condition=law.isotropic))
+        plan = _plan(path, weight, head.bias, classes, settings, where, seed)
+        kept = {"n": n, "top": m, "bottom": m * len(classes)}
+        if plan:
+            stream: Stream = plan.stream(seed, workers)
+            pools: Pools = WeightedPools(plan.bounds, classes, **kept)
+        else:
+            stream = open_stream(
+                weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=workers
+            )
+            pools = Pools(head.classes, classes, **kept, device=where)
+        _fill(pools, stream, plan or Review(max_draws, can_condition=law.isotropic))
         conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers)
         return _label(head, classes, settings, pools, stream, space, conditional, began)
 
@@ -148,7 +165,32 @@ def _check_room(probes: int, width: int) -> None:
         )
 
 
-def _fill(pools: Pools, stream: Stream, review: Review) -> None:
+def _plan(
+    path: str,
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    forget: tuple[int, ...],
+    settings: ProbeSettings,
+    device: torch.device,
+    seed: int,
+) -> Plan | None:
+    """Return the plan of the weighted stream, if that is the way to go."""
+    able = device.type == "cpu" and settings.proposal == "gaussian" and settings.score == "softmax"
+    if path == "plain" or (path == "auto" and not able):
+        return None
+    if path not in ("auto", "weighted") or not able:
+        raise InputError(
+            "the path cannot be taken",
+            expected="auto, plain, or weighted (gaussian proposal, softmax score, on the CPU)",
+            got=f"{path} ({settings.proposal}, {settings.score}, {device.type})",
+        )
+    retain = torch.ones(len(bias), dtype=torch.bool)
+    retain[list(forget)] = False
+    find = choose if path == "auto" else plan_weights
+    return find(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws)
+
+
+def _fill(pools: Pools, stream: Stream, review: Review | Plan) -> None:
     """Feed the stream to the pools until they are full or it no longer pays."""
     chunks = stream.chunks(pools.limits)
     try:
@@ -208,6 +250,7 @@ def _label(
         draws=pools.draws,
         acceptance=acceptance,
         conditional={label: region.method for label, region in regions.items()},
+        repeats=float(pools.repeats.sum()) / max(int(pools.landed.sum()), 1),
         support=support(samples),
         engine=stream.name,
         seconds=time.perf_counter() - began,

@@ -1,0 +1,133 @@
+"""Choose between the plain stream and the weighted one, by what each would cost on the CPU.
+
+Times of one draw in nanoseconds on one core, for ``C`` classes and ``r`` coordinates, as ``benchmarks/sampler.py`` fits
+them:
+
+    plain      0.022 C r + 1.6 C + 0.8 r               logits; arg-max and log-odds of every class; normals
+    weighted   0.022 C r + 40 C + 0.8 r + 0.4 C² / s   logits; mixing and sieving; a candidate for every s-th pair
+
+The plain stream needs ``n / π_k`` draws until class ``k`` is full, or fewer and conditional samples for the rest
+(``review``); the weighted one ``n s``, whatever the ``π_k``. Up to ``FEW`` classes the plain stream stays in any case:
+its candidates are independent without any proviso, and what it gives does not change.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from jaxtyping import Bool, Float
+from numpy import ndarray
+from torch import Tensor
+
+from sfra.attack.probes.lines import Lines
+from sfra.attack.probes.pools import Pools
+from sfra.attack.probes.review import CONDITIONAL_COST, SET_UP_COST, WARM_UP, prices
+from sfra.attack.probes.weighted import SPREADS, Pilot, WeightedStream
+
+FEW = 128
+"""Number of classes up to which only the plain stream is used."""
+
+CLEARLY = 2.0
+"""How many times cheaper the weighted stream must be."""
+
+REPEATS = 1e-3
+"""Share of the candidates that may repeat a draw, over all classes that are served."""
+
+MOST_REPEATS = 1e-2
+"""The same for one class; one that would exceed it is left to conditional sampling."""
+
+PATIENCE = 4.0
+"""How many times the expected draws are made before a class that lags behind is left to conditional sampling."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Plan:
+    """A weighted stream that is to be used."""
+
+    lines: Lines
+    bounds: Float[ndarray, " C"]
+    """``spread π_k``, infinite for classes that are not served."""
+    draws: int
+    """Draws after which the pools should be full."""
+    most: int
+    """Draws after which a class that lags behind is left to conditional sampling."""
+    seconds: float
+    """What that takes on one core, roughly."""
+    plain_seconds: float
+    """The same for the plain stream."""
+
+    def stream(self, seed: int, threads: int) -> WeightedStream:
+        """Open the stream."""
+        return WeightedStream(self.lines, self.bounds, seed=seed, threads=threads)
+
+    def goes_on(self, pools: Pools) -> bool:
+        """Tell whether the next chunk is worth drawing: a class that is served still has room."""
+        return pools.draws < self.most and bool(np.isfinite(self.bounds[pools.open]).any())
+
+
+def plain_cost(classes: int, rank: int) -> float:
+    """Return the seconds of one plain draw."""
+    return 1e-9 * (0.022 * classes * rank + 1.6 * classes + 0.8 * rank)
+
+
+def weighted_cost(classes: int, rank: int, spread: float) -> float:
+    """Return the seconds of one weighted draw."""
+    return 1e-9 * (0.022 * classes * rank + 40.0 * classes + 0.8 * rank + 0.4 * classes**2 / spread)
+
+
+def plan_weights(
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    retain: Bool[Tensor, " C"],
+    *,
+    n: int,
+    seed: int,
+    max_draws: int,
+) -> Plan:
+    """Run the pilot and return the weighted stream at its best, with both costs.
+
+    >>> import torch
+    >>> plan = plan_weights(torch.eye(5), torch.zeros(5), torch.arange(5) > 0, n=1000, seed=0, max_draws=10**9)
+    >>> np.isfinite(plan.bounds).tolist()
+    [False, True, True, True, True]
+    """
+    classes, rank = weight.shape
+    lines = Lines.of(weight, bias, retain)
+    pilot = Pilot.of(lines, seed)
+    asked = retain.numpy()
+    one = plain_cost(classes, rank)
+    conditional = one * (SET_UP_COST["cpu"] + CONDITIONAL_COST["cpu"] * n)
+    best = np.inf, np.inf, np.zeros(classes, bool)
+    for spread, repeats in zip(SPREADS.tolist(), pilot.repeats, strict=True):
+        served = asked & (repeats <= MOST_REPEATS)
+        cost = n * spread * weighted_cost(classes, rank, spread) + conditional * (asked & ~served).sum()
+        if served.any() and repeats[served].mean() <= REPEATS and cost < best[0]:
+            best = cost, spread, served
+    seconds, spread, served = best
+    now, later = prices(np.full(asked.sum(), float(n)), pilot.probability[asked], "cpu")
+    draws = int(n * spread) if served.any() else 0
+    return Plan(
+        lines=lines,
+        bounds=np.where(served, spread * pilot.probability, np.inf),
+        draws=draws,
+        most=min(max_draws, int(PATIENCE * draws)),
+        seconds=float(seconds),
+        plain_seconds=one * (WARM_UP + min(now, later)),
+    )
+
+
+def choose(
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    retain: Bool[Tensor, " C"],
+    *,
+    n: int,
+    seed: int,
+    max_draws: int,
+) -> Plan | None:
+    """Return the weighted stream where it is clearly the cheaper way."""
+    if len(bias) <= FEW:
+        return None
+    plan = plan_weights(weight, bias, retain, n=n, seed=seed, max_draws=max_draws)
+    return plan if CLEARLY * plan.seconds < plan.plain_seconds else None
