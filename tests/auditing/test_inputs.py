@@ -14,6 +14,7 @@ from torch import Tensor
 from builders.audits import FORGET, C, D, hidden, knowing
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
+from sfra.auditing.examine import examine
 from sfra.auditing.inputs import (
     Beside,
     check_distinct,
@@ -29,7 +30,7 @@ from sfra.auditing.subject import Subject
 from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet, load_data
 from sfra.data.noise import noise_images
-from sfra.release import Release
+from sfra.release import Preprocess, Release
 
 EARLIER = audit(hidden().head, FORGET, n=100, m=10, epochs=1, threads=1)
 NAMES = ("cat, tabby", "dog", "3", "tabby, brown", "ox")
@@ -269,3 +270,25 @@ def test_files_that_are_there_are_told_by_their_content(tmp_path: Path) -> None:
     torch.save(torch.nn.Linear(3, 4).state_dict(), tmp_path / "best.pth.tar")
     found = {path.name: bool(shared(path, {"arch": "small-cnn"})) for path in tmp_path.iterdir()}
     assert found == {"audit.json": False, "head.npz": False, "best.pth.tar": True}
+
+
+def unusual() -> torch.nn.Sequential:
+    """A network that takes images of 12 x 20 pixels and no others."""
+    return torch.nn.Sequential(torch.nn.Conv2d(3, 4, 5), torch.nn.Flatten(), torch.nn.Linear(4 * 8 * 16, 5))
+
+
+def test_a_network_of_unusual_size_is_tried_with_the_images_that_it_gets(tmp_path: Path) -> None:
+    images, labels = torch.rand(10, 3, 24, 40), torch.arange(10) % 5
+    torch.save(unusual().state_dict(), tmp_path / "net.pt")
+    given: dict[str, Any] = {"arch": unusual, "progress": lambda *_: None, "cache": False}
+    with pytest.raises(InputError, match=r"(?s)no usual input fits this model.*--data with --size"):
+        examine(tmp_path / "net.pt", **given)
+    with pytest.raises(InputError, match="no usual input fits"):
+        examine(tmp_path / "net.pt", data=(images, labels), **given)
+    half = Preprocess(size=(12, 20))
+    found = examine(tmp_path / "net.pt", data=(images, labels), preprocess=half, **given)
+    assert found.width == 4 * 8 * 16
+    quick: dict[str, Any] = {"n": 100, "m": 10, "epochs": 1, "self_controls": 0, "cache": False}
+    small = (images[:, :, ::2, ::2], labels)
+    report = audit(tmp_path / "net.pt", 0, data=small, reference=unusual(), arch=unusual, **quick)
+    assert len(report.references) == 1

@@ -112,7 +112,7 @@ def test_two_linear_outputs_are_refused_unless_one_is_called_logits() -> None:
 
 def test_an_input_that_does_not_fit_is_refused_and_flags_are_restored() -> None:
     model = nn.Sequential(nn.Conv2d(7, C, 3), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(C, C)).train()
-    with pytest.raises(InputError, match=r"(?s)no usual input fits this model.*pass example="):
+    with pytest.raises(InputError, match=r"(?s)no usual input fits this model.*--data with --size.*example="):
         load(model)
     with pytest.raises(InputError, match="the model cannot run the example"):
         load(model, example=torch.zeros(2, 3, 5, 5))

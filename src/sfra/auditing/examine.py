@@ -15,7 +15,7 @@ from sfra.auditing.evaluate import confusion
 from sfra.auditing.findings.facts import normalises
 from sfra.auditing.findings.fit import class_order, confidence_gap, images_unprepared, inputs_differ, retain_low
 from sfra.auditing.findings.release import row_outlier
-from sfra.auditing.inputs import load_parts, open_subject
+from sfra.auditing.inputs import input_shape, load_parts, open_subject
 from sfra.auditing.naming import check_order
 from sfra.auditing.result import Finding
 from sfra.auditing.subject import KNOWN, Subject
@@ -96,7 +96,8 @@ def examine(
     path = written_out(model) if isinstance(model, str | os.PathLike) else None
     found = loader_of(path if path is not None and path.exists() else model)
     test, _ = load_parts(data, None)
-    release = load(model, arch=arch, key=key, head_key=head_key, preprocess=preprocess)
+    shape = input_shape(test, preprocess)
+    release = load(model, arch=arch, key=key, head_key=head_key, preprocess=preprocess, shape=shape)
     head, network = release.head, getattr(release.encoder, "model", None)
     subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
     return Examined(

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 from sfra.attack.scale import Anchored
@@ -95,18 +96,22 @@ def open_inputs(
     usable_device(config.device)
     test, held_out = load_parts(data, validation)
     named: dict[str, Any] = {"arch": arch, "key": key, "head_key": head_key}
-    release = load(model, device=config.device, preprocess=preprocess, **named)
+    shape = input_shape(test, preprocess)
+    release = load(model, device=config.device, preprocess=preprocess, shape=shape, **named)
     if preprocess is not None:
         _check_prepared(release, test)
     # before features are extracted: a wrong path shows at once
     own_arch = {} if reference_arch is None else {"arch": reference_arch, "head_key": None}
-    opened = [_like(release, _open_reference(one, shared(one, named) | own_arch, config.device)) for one in references]
+    their = [{**shared(one, named), **own_arch, "shape": shape} for one in references]
+    opened = [
+        _like(release, _open_reference(one, how, config.device)) for one, how in zip(references, their, strict=True)
+    ]
     asked: list[tuple[str, Release | AuditResult, Data | None]] = [
         ("reference" if len(opened) == 1 else f"reference {i + 1}", one, own)
         for i, (one, own) in enumerate(_pair_data(opened, own_data))
     ]
     if control is not None:
-        original = load(control, device=config.device, **shared(control, named))
+        original = load(control, device=config.device, shape=shape, **shared(control, named))
         asked.append(("control", _like(release, original), control_data))
     others = [
         Beside(
@@ -134,6 +139,13 @@ def open_inputs(
         control=original_subject,
         class_names=None if names is None else tuple(names),
     )
+
+
+def input_shape(test: Labelled, preprocess: Preprocess | Callable[..., Any] | None) -> tuple[int, ...] | None:
+    """Return the shape of one image as it is prepared: a model of an unusual size is tried with it."""
+    if not isinstance(test, ImageSet) or not isinstance(preprocess, Preprocess | None):
+        return None
+    return tuple(next(test.select(torch.arange(1)).batches(1, preprocess)).shape[1:])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -42,6 +42,7 @@ def load(
     key: str | None = None,
     head_key: str | None = None,
     example: Tensor | None = None,
+    shape: tuple[int, ...] | None = None,
     device: str | torch.device | None = None,
     preprocess: Preprocess | Callable[..., Any] | None = None,
 ) -> Release:
@@ -56,6 +57,7 @@ def load(
         key: For a file with several state dicts that fit, such as weights and their moving average: the one to take.
         head_key: Without ``arch``: the name of the layer that is the head.
         example: A batch of inputs as the model takes them; only needed for an unusual input shape.
+        shape: The shape of one input, such as ``(3, 48, 48)``, to be tried where no usual one fits.
         device: Where the encoder runs; the model's own device when left out. ONNX runs on the CPU.
         preprocess: How the model wants its images, in place of what it says itself: a :class:`Preprocess`, a transform
             of torchvision, or any function of a Pillow image or of a batch ``[n, c, h, w]`` in [0, 1].
@@ -81,6 +83,8 @@ def load(
                 do="leave it out",
             )
     own = preprocess if isinstance(preprocess, Preprocess | OwnTransform | None) else OwnTransform(preprocess)
-    options = Options(arch=arch, key=key, head_key=head_key, example=example, device=device, preprocess=own)
+    options = Options(
+        arch=arch, key=key, head_key=head_key, example=example, shape=shape, device=device, preprocess=own
+    )
     release = source if isinstance(source, Release) else loader_of(given).load(given, options)
     return release if own is None else replace(release, preprocess=own, silent=False)

@@ -74,6 +74,8 @@ class Options:
     """For a state dict without an architecture: the layer to audit as a head."""
     example: Tensor | None = None
     """A batch of inputs as the model takes them."""
+    shape: tuple[int, ...] | None = None
+    """What one input may look like, if no usual shape fits."""
     device: str | torch.device | None = None
     """Where the encoder is to run; None: where the model is."""
     preprocess: Preprocess | OwnTransform | None = None

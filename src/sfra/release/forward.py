@@ -89,13 +89,16 @@ def check_watchable(model: nn.Module) -> None:
         )
 
 
-def batches(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[int, ...]]) -> Iterator[Tensor]:
-    """Yield batches to try, in order: the caller's example alone, or noise of each plausible shape."""
+def batches(
+    model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[int, ...]], other: tuple[int, ...] | None = None
+) -> Iterator[Tensor]:
+    """Yield batches to try, in order: the caller's example alone, or noise of each plausible shape, ``other`` late."""
     if example is not None:
         yield two_rows(example)
         return
     linear = [(module.in_features,) for module in model.modules() if isinstance(module, nn.Linear)]
-    known = [*shapes, *_configured(model), *USUAL_SHAPES, *linear[:1]]  # the last: it may take plain vectors
+    more = [] if other is None else [other]
+    known = [*shapes, *_configured(model), *USUAL_SHAPES, *more, *linear[:1]]  # the last: it may take plain vectors
     for shape in dict.fromkeys(known):
         if min(shape) > 0 and math.prod(shape) <= LARGEST:
             yield noise((2, *shape))

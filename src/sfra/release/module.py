@@ -99,7 +99,7 @@ def load_module(
     check_watchable(plain)
     if options.device is not None and usable_device(options.device) != place(plain)[0]:
         plain = _copy_to(plain, options.device)
-    seen, pick, batch = _find_head(plain, options.example, shapes)
+    seen, pick, batch = _find_head(plain, options, shapes)
     call = seen.folded()
     head = Head(call.weight, call.bias)
     encoder = ModuleEncoder(model=plain, ordinal=seen.ordinal, pick=pick, weight=seen.own.weight, bias=seen.own.bias)
@@ -132,11 +132,11 @@ def _copy_to(model: nn.Module, device: str | torch.device) -> nn.Module:
         ) from problem
 
 
-def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[int, ...]]) -> tuple[Seen, str, Tensor]:
+def _find_head(model: nn.Module, options: Options, shapes: Sequence[tuple[int, ...]]) -> tuple[Seen, str, Tensor]:
     """Run the model on the first example that fits; return the call that gives its output, the pick and the example."""
     problem: object = None
     output: object = None
-    for batch in batches(model, example, shapes):
+    for batch in batches(model, options.example, shapes, options.shape):
         watch = Watch(len(batch))
         try:
             with undisturbed(model), watch:
@@ -154,10 +154,10 @@ def _find_head(model: nn.Module, example: Tensor | None, shapes: Sequence[tuple[
             got=f"{type(output).__name__} {list(output.shape) if isinstance(output, Tensor) else ''}",
         )
     raise InputError(
-        "the model cannot run the example" if example is not None else "no usual input fits this model",
+        "the model cannot run the example" if options.example is not None else "no usual input fits this model",
         expected="a batch of inputs of the model's own shape, for example [2, 3, 32, 32]",
         got=one_line(f"{type(problem).__name__}: {problem}"),
-        do="pass example=, a batch of inputs as the model takes them",
+        do="give it images as it takes them: --data with --size or --channels (in Python also example=, a batch)",
     ) from (problem if isinstance(problem, Exception) else None)
 
 

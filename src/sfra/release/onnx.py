@@ -98,14 +98,14 @@ class OnnxLoader(Loader):
     def load(self, source: Path, options: Options) -> Release:
         """Load the file, whatever is wrong with it being one message."""
         try:
-            return _load(source, options.example)
+            return _load(source, options)
         except SfraError:
             raise
         except Exception as problem:  # a graph of a stranger: onnx raises whatever it runs into
             raise unreadable(source, f"{type(problem).__name__}: {problem}", expected=COMPLETE) from None
 
 
-def _load(file: Path, example: Tensor | None) -> Release:
+def _load(file: Path, options: Options) -> Release:
     model = read_model(file)
     digest = hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
     feed, dtype, shape = _input(model)
@@ -116,7 +116,8 @@ def _load(file: Path, example: Tensor | None) -> Release:
         OnnxEncoder(session=session, feed=feed, dtype=dtype, batch=batch, end=end, tap=tap)
         for end, tap in zip(ends, taps, strict=True)
     ]
-    encoder = _choose(encoders, [two_rows(example)] if example is not None else _batches(shape))
+    given = None if options.example is None else [two_rows(options.example)]
+    encoder = _choose(encoders, given or _batches(shape, options.shape))
     head = encoder.end.head
     return Release(
         head=head,
@@ -176,13 +177,13 @@ def _tap(model: Any, ends: list[LinearEnd]) -> list[str]:
     return taps
 
 
-def _batches(shape: Declared) -> Iterator[Tensor]:
+def _batches(shape: Declared, other: tuple[int, ...] | None) -> Iterator[Tensor]:
     """Yield noise of every usual shape that agrees with what the graph declares, then with its gaps filled."""
     dims = shape[1:] if shape else None
     fixed = [tuple(d for d in dims if d is not None)] if dims and None not in dims else []
     sides = dict.fromkeys(side for *_, side in USUAL_SHAPES) if dims and len(dims) > 1 else {}
     filled = [tuple(d or side for d in dims or ()) for side in sides]
-    for usual in dict.fromkeys((*fixed, *USUAL_SHAPES, *filled)):
+    for usual in dict.fromkeys((*fixed, *USUAL_SHAPES, *([] if other is None else [other]), *filled)):
         agrees = dims is None or (
             len(dims) == len(usual) and all(d in (None, u) for d, u in zip(dims, usual, strict=True))
         )
@@ -211,7 +212,8 @@ def _choose(encoders: list[OnnxEncoder], batches: Iterable[Tensor]) -> OnnxEncod
         "no usual input fits this model" if problem else "the graph does not say what its input looks like",
         expected="a shape that the file declares",
         got=one_line(problem.__context__ or problem) if problem else None,
-        do=f"write it into the file: {FIX_SHAPE}, with the shape that the model takes (in Python: pass example=)",
+        do=f"give it images as it takes them, --data with --size (in Python also example=); or write the shape into"
+        f" the file: {FIX_SHAPE}",
     )
 
 
