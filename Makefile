@@ -7,7 +7,7 @@ JOBS   ?= auto
 SUDO   := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser latex test lint types examples check package docs bench reproduce-report torture torture-short benchmarks clean
+.PHONY: help demo browser latex test lint types notebook examples check package docs bench reproduce-report torture torture-short benchmarks clean
 
 help:            ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 24
@@ -44,6 +44,10 @@ lint: $(VENV)/.dev  ## Check style, docstrings, formatting and the layers
 
 types: $(VENV)/.dev  ## Check types, strictly, in src and tests
 	$(BIN)/mypy
+
+notebook: $(VENV)/.dev  ## Run the example notebook and keep what it shows
+	$(BIN)/python -m nbconvert --to notebook --inplace --execute examples/audit.ipynb
+	$(BIN)/python -m nbconvert --to notebook --inplace --CoalesceStreamsPreprocessor.enabled=True examples/audit.ipynb
 
 examples: $(VENV)/.dev  ## Run every example
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done

@@ -18,7 +18,8 @@ from builders.cli import Files
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.summary import Progress
 from sfra.cli import progress as progress_module
-from sfra.cli.progress import GridBar, GridLines, Lines, StageBar, beginning, duration, showing, showing_grid
+from sfra.cli.progress import GridBar, GridLines, Lines, StageBar, beginning, showing, showing_grid
+from sfra.core.progress import duration
 
 Capture = pytest.CaptureFixture[str]
 LONG = "validation features of negative-gradient-plus 23+25+38 (tiny-imagenet, resnet18-small, seed 0) – ünï"

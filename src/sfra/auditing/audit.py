@@ -27,6 +27,7 @@ from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores
 from sfra.auditing.subject import Subject
 from sfra.auditing.verdict import Sight, conclude, overall_verdict, worst
 from sfra.core.metrics import is_relearned
+from sfra.core.progress import shows_progress
 from sfra.core.types import Progress
 from sfra.data import Data
 from sfra.release.base import Arch
@@ -41,6 +42,7 @@ OF_THE_SCORE = (
 """What the report repeats of the verdict's score; None where nothing was measured."""
 
 
+@shows_progress
 def audit(
     model: object,
     forget: Forget,
@@ -60,7 +62,7 @@ def audit(
     missing_row: bool = False,
     cache: bool = True,
     diagnostics: Diagnose | None = None,
-    progress: Progress | None = None,
+    progress: Progress | bool | None = None,
     config: AuditConfig | None = None,
     **settings: Any,
 ) -> AuditReport:
@@ -91,7 +93,8 @@ def audit(
         missing_row: The head has no output for the forget classes: restore it with fresh rows.
         cache: Keep extracted features for the next time.
         diagnostics: Pass ``sfra.diagnose`` to be told as well how the result came about, at the verdict's setting.
-        progress: Called with what is going on, how many parts are done and of how many.
+        progress: True shows a bar, in a notebook too; a function is called with what is going on, how many parts are
+            done and of how many.
         config: All settings at once; or give them one by one as keyword arguments.
         **settings: Fields of :class:`sfra.AuditConfig`.
 
@@ -103,7 +106,7 @@ def audit(
     """
     began = time.perf_counter()
     config = chosen_config(config, settings)
-    progress = progress or (lambda stage, done, total: None)
+    progress = progress if callable(progress) else (lambda stage, done, total: None)
     inputs = open_inputs(
         model,
         forget,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfra.cli.command import check_folder, print_json, when_stopped
-from sfra.cli.progress import duration
+from sfra.core.progress import duration
 
 if TYPE_CHECKING:
     from sfra.models.recipes import Recipe

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sfra.cli.command import say
+from sfra.core.progress import duration
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -204,15 +205,3 @@ def _bar() -> Bar:
         rich.TextColumn("{task.description}", style="dim", markup=False, table_column=Column(no_wrap=True, ratio=1)),
     )
     return rich.Progress(*columns, console=console, transient=True, expand=True)
-
-
-def duration(seconds: float) -> str:
-    """Say how long something takes, as precisely as anyone cares.
-
-    >>> duration(8.2), duration(250.0), duration(9000.0)
-    ('8 s', '4 min', '2 h 30 min')
-    """
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    hours, minutes = divmod(round(seconds / 60), 60)
-    return f"{hours} h {minutes} min" if hours else f"{minutes} min"

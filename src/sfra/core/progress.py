@@ -1,0 +1,80 @@
+"""Progress of a long call, in one line that is written over: in a notebook and on a terminal."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from functools import wraps
+from typing import Any, ParamSpec, TypeVar
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+WIDTH, PAUSE = 20, 0.1
+"""Characters of the bar, and the least number of seconds between two lines about a stage."""
+
+
+class Line:
+    """A bar in one line, with the stage and how long it still takes; the last line says how long all of it took."""
+
+    def __init__(self, stream: Any = None, clock: Callable[[], float] = time.monotonic) -> None:
+        self.stream = stream or (sys.stdout if "ipykernel" in sys.modules else sys.stderr)  # notebooks paint stderr red
+        self.clock, self.began, self.wide = clock, clock(), 0
+        self.stage, self.done, self.first, self.told = "", 0, (0.0, 0), 0.0
+
+    def __call__(self, stage: str, done: int, total: int) -> None:
+        """Write the line anew, unless it was written just now."""
+        now = self.clock()
+        if stage != self.stage or done < self.done:
+            self.stage, self.first, self.told = stage, (now, done), float("-inf")
+        self.done = done
+        if now - self.told < PAUSE and done < total:
+            return
+        self.told = now
+        full = round(WIDTH * done / max(total, 1))
+        since, ahead = now - self.first[0], done - self.first[1]
+        left = f", {duration(since / ahead * (total - done))} left" if ahead > 0 and done < total else ""
+        count = f" {done:,} of {total:,}" if total > 1 else ""
+        self.write(f"{'█' * full}{'░' * (WIDTH - full)} {stage}{count}{left}")
+
+    def write(self, text: str) -> None:
+        """Write over what stands in the line."""
+        self.stream.write(f"\r{text.ljust(self.wide)}")
+        self.stream.flush()
+        self.wide = len(text)
+
+    def end(self) -> None:
+        """Say how long everything took, and leave the line."""
+        self.write(f"done in {duration(self.clock() - self.began)}")
+        self.stream.write("\n")
+
+
+def duration(seconds: float) -> str:
+    """Say how long something takes, as precisely as anyone cares.
+
+    >>> duration(8.2), duration(250.0), duration(9000.0)
+    ('8 s', '4 min', '2 h 30 min')
+    """
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    hours, minutes = divmod(round(seconds / 60), 60)
+    return f"{hours} h {minutes} min" if hours else f"{minutes} min"
+
+
+def shows_progress(call: Callable[Given, Result]) -> Callable[Given, Result]:
+    """Let a function with a keyword ``progress`` take True for it, and show a line while it runs."""
+
+    @wraps(call)
+    def shown(*args: Given.args, **given: Given.kwargs) -> Result:
+        told: dict[str, Any] = given
+        if told.get("progress") is not True:
+            return call(*args, **given)
+        line = Line()
+        told["progress"] = line
+        try:
+            return call(*args, **given)
+        finally:
+            line.end()
+
+    return shown

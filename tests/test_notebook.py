@@ -1,0 +1,63 @@
+"""The example notebook: kept as it was executed, and executed anew."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+NOTEBOOK = Path(__file__).parents[1] / "examples" / "audit.ipynb"
+LARGEST = 300_000
+"""Bytes of a notebook with its outputs."""
+
+
+def execute(notebook: Path, folder: Path) -> subprocess.CompletedProcess[str]:
+    """Run every cell in a kernel of its own, and write what comes out into a folder."""
+    options = ("--to", "notebook", "--execute", "--output-dir")
+    command = [sys.executable, "-m", "nbconvert", *options, str(folder), str(notebook)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def outputs(notebook: Path) -> list[list[dict[str, Any]]]:
+    """What each code cell put out."""
+    cells = json.loads(notebook.read_text(encoding="utf-8"))["cells"]
+    return [cell["outputs"] for cell in cells if cell["cell_type"] == "code"]
+
+
+def kinds(notebook: Path) -> list[list[str]]:
+    """What each code cell put out, by kind; a stream comes in as many parts as it likes."""
+    return [
+        list(dict.fromkeys(" ".join([one["output_type"], *sorted(one.get("data", {}))]) for one in cell))
+        for cell in outputs(notebook)
+    ]
+
+
+def test_the_notebook_is_kept_with_its_outputs_and_is_small() -> None:
+    cells = [cell for cell in json.loads(NOTEBOOK.read_text(encoding="utf-8"))["cells"] if cell["cell_type"] == "code"]
+    assert [cell["execution_count"] for cell in cells] == [*range(1, len(cells) + 1)]
+    assert NOTEBOOK.stat().st_size < LARGEST
+    text = NOTEBOOK.read_text(encoding="utf-8")
+    assert "text/html" in text
+    assert "image/svg+xml" in text
+    assert "https://" not in text.replace("https://www.w3.org", "")
+
+
+def test_every_cell_of_the_notebook_runs_and_shows_what_is_kept(tmp_path: Path) -> None:
+    ran = execute(NOTEBOOK, tmp_path)
+    assert ran.returncode == 0, ran.stderr[-3000:]
+    assert kinds(tmp_path / NOTEBOOK.name) == kinds(NOTEBOOK)
+    shown = outputs(tmp_path / NOTEBOOK.name)
+    cards = ["".join(one["data"]["text/html"]) for cell in shown for one in cell if "text/html" in one.get("data", {})]
+    assert ["recovered</strong>" in card for card in cards] == [True, False]
+    assert ["generic</strong>" in card for card in cards] == [False, True]
+
+
+def test_a_cell_that_fails_is_noticed(tmp_path: Path) -> None:
+    content = json.loads(NOTEBOOK.read_text(encoding="utf-8"))
+    content["cells"] = [content["cells"][-1] | {"source": "assert 1 == 2", "outputs": []}]
+    (tmp_path / "bad.ipynb").write_text(json.dumps(content), encoding="utf-8")
+    ran = execute(tmp_path / "bad.ipynb", tmp_path / "out")
+    assert ran.returncode != 0
+    assert "AssertionError" in ran.stderr
