@@ -8,17 +8,19 @@ import warnings
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from safetensors.torch import save_file
 from sklearn.linear_model import LogisticRegression
-from torch import nn
+from torch import Tensor, nn
 
 from sfra.core.errors import SfraError
 from sfra.core.head import Head
 from sfra.release import load
+from sfra.release.checkpoint import _check_backed
 
 
 def network() -> nn.Sequential:
@@ -142,6 +144,52 @@ def test_a_module_with_an_adapted_or_quantised_head_is_refused_with_the_way_out(
         load(small, example=torch.randn(2, 1, 8, 8))
     inside = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), Adapted(), nn.Linear(5, 4))
     assert load(inside, example=torch.randn(2, 1, 8, 8)).head.classes == 4
+
+
+class Rounded(Tensor):
+    """Whole numbers that stand for others, in the way in which packages quantise."""
+
+    whole: Tensor
+
+    @staticmethod
+    def __new__(cls, whole: Tensor) -> Rounded:
+        made: Rounded = Tensor._make_wrapper_subclass(cls, whole.shape, dtype=torch.float32)
+        made.whole = whole
+        return made
+
+    def dequantize(self) -> Tensor:
+        return self.whole / 100
+
+    def __tensor_flatten__(self) -> tuple[list[str], None]:
+        return ["whole"], None
+
+    @staticmethod
+    def __tensor_unflatten__(inner: dict[str, Tensor], *_: object) -> Rounded:
+        return Rounded(inner["whole"])
+
+    @classmethod
+    def __torch_function__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is nn.functional.linear:
+            return func(args[0], args[1].dequantize(), *args[2:])
+        return super().__torch_function__(func, types, args, kwargs)  # type: ignore[no-untyped-call]
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:  # type: ignore[override]
+        assert func is torch.ops.aten.detach.default, f"{func} must not be asked for"
+        return Rounded(args[0].whole)
+
+
+def test_weights_that_a_package_quantised_are_read_in_a_module_and_refused_in_a_file(tmp_path: Path) -> None:
+    head, images = nn.Linear(16, 5), torch.randn(3, 1, 8, 8)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), head)
+    whole = torch.round(100 * head.weight.detach()).to(torch.int8)
+    head.weight = nn.Parameter(Rounded(whole), requires_grad=False)
+    release = load(model, example=images[:2])
+    assert release.encoder is not None
+    torch.testing.assert_close(release.head.weight, whole / 100)
+    torch.testing.assert_close(release.head(release.encoder(images)), model(images))
+    with pytest.raises(SfraError, match=r"(?s)not plain numbers.*3\.weight: Rounded.*dequantize"):
+        _check_backed({"3.weight": Rounded(whole)}, "small.pt")
 
 
 class Scaled(nn.Linear):

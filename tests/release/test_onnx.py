@@ -352,6 +352,12 @@ def test_a_quantised_head_is_refused_with_the_way_out(tmp_path: Path) -> None:
         load(saved(whole, tmp_path))
 
 
+def test_a_classifier_of_scikit_learn_is_sent_to_its_own_head(tmp_path: Path) -> None:
+    made = node("LinearClassifier", ["z"], ["label", "y"], domain="ai.onnx.ml", coefficients=W.ravel().tolist())
+    with pytest.raises(InputError, match=r"(?s)the operation LinearClassifier.*model\.coef_"):
+        load(saved(graph([made]), tmp_path))
+
+
 def test_a_sequence_of_answers_is_refused(tmp_path: Path) -> None:
     model = graph([node("MatMul", ["z", "wt"], ["m"]), node("Softmax", ["m"], ["y"])], [wt], shape=("n", 3, D))
     with pytest.raises(InputError, match=r"(?s)does not answer one class for each input.*15 for 5 outputs"):

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from sfra.core.errors import InputError, MissingPackageError, printable
 from sfra.core.head import Head
@@ -127,11 +128,17 @@ def loader_of(source: object) -> Loader:
     raise InputError("this is not a model", expected=forms, got=type(source).__name__)
 
 
+def plain(tensor: Tensor) -> Tensor:
+    """Return the numbers that a tensor of another kind stands for, such as one that a package quantised."""
+    wrapped = is_traceable_wrapper_subclass(tensor) and hasattr(tensor, "dequantize")
+    return (tensor.dequantize() if wrapped else tensor).detach()
+
+
 def fingerprint(weights: Mapping[str, Tensor], *, structure: str) -> str:
     """Hash names, types, shapes and bytes of all weights, and a text that describes the structure."""
     digest = hashlib.sha256(re.sub(r" at 0x[0-9a-fA-F]+", "", structure).encode())
     for name in sorted(weights):
-        tensor = weights[name].detach().cpu().contiguous()
+        tensor = plain(weights[name]).cpu().contiguous()
         digest.update(f"|{name}|{tensor.dtype}|{tuple(tensor.shape)}|".encode())
         digest.update(tensor.flatten().view(torch.uint8).numpy().data)
     return digest.hexdigest()

@@ -16,11 +16,12 @@ from typing import Any
 import torch
 from safetensors.torch import load as parse_safetensors
 from torch import Tensor
+from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.files import EMPTY, refuse_growth
 from sfra.release.base import one_line, read_json, unreadable
-from sfra.release.foreign import HEAD_OF, known_archive
+from sfra.release.foreign import DEQUANTISE, HEAD_OF, known_archive
 
 DEEPEST = 4
 """Levels of nesting that are looked through."""
@@ -141,6 +142,9 @@ def _parts(content: object) -> dict[str, dict[str, Tensor]]:
 def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
     """Refuse tensors that are not dense and real, or whose shape claims more numbers than the file holds for them."""
     for key, tensor in weights.items():
+        if is_traceable_wrapper_subclass(tensor):
+            got = one_line(f"{key}: {type(tensor).__name__}", 120)
+            raise InputError(f"{name} holds tensors that are not plain numbers", got=got, do=DEQUANTISE)
         plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_nested or tensor.is_complex())
         if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             what = "nested" if tensor.is_nested else f"{list(tensor.shape)}, {tensor.dtype}, {tensor.layout}"

@@ -61,6 +61,7 @@ NAMES = {
     ".weight_scale": ("quantised weights", DEQUANTISE),
     ".weight_packed": ("quantised weights", DEQUANTISE),
     "._packed_params": ("quantised weights", DEQUANTISE),
+    ".weight._data": ("quantised weights", DEQUANTISE),
 }
 """Parts of the names of tensors that no network for floating-point numbers has by itself."""
 

@@ -14,6 +14,7 @@ from torch import Tensor
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.head import Head
 from sfra.release.base import one_line, require, unreadable
+from sfra.release.foreign import HEAD_OF
 from sfra.release.watch import Positions
 
 COMPLETE = "a complete ONNX model"
@@ -230,7 +231,8 @@ def find_end(graph: Any, output: str, evaluate: Evaluate) -> LinearEnd:
     whole = sorted({one.op_type for one in near if one.op_type in QUANTISED})
     if whole:
         raise no_linear_end(output, f"a quantised layer ({', '.join(whole)})", do=BEFORE_QUANTISED)
-    raise no_linear_end(output, f"the operation {node.op_type}")
+    fitted = node.op_type == "LinearClassifier"  # scikit-learn: its inputs are the features
+    raise no_linear_end(output, f"the operation {node.op_type}", do=HEAD_OF if fitted else CUT)
 
 
 def _before_repeated(name: str, producers: Mapping[str, Any]) -> str:

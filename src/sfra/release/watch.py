@@ -15,6 +15,7 @@ from torch.utils.weak import WeakTensorKeyDictionary
 
 from sfra.core.errors import InputError
 from sfra.core.types import Bias, Features, Logits, Weight
+from sfra.release.base import plain
 
 Positions = Float[Tensor, "n t d"]
 """Inputs of a linear map: ``t`` tokens or pixels of each of ``n`` samples (``t = 1`` once pooled)."""
@@ -234,8 +235,8 @@ def as_call(parts: Parts | None, rows: int, *, copy: bool) -> LinearCall | None:
     positions = features.detach().reshape(rows, -1, width)
     return LinearCall(
         positions=positions.clone() if copy else positions,
-        weight=weight.detach().clone(),
-        bias=None if bias is None else bias.detach().flatten().clone(),
+        weight=plain(weight).clone(),
+        bias=None if bias is None else plain(bias).flatten().clone(),
     )
 
 
