@@ -96,7 +96,8 @@ def test_labels_may_be_any_number_that_is_whole(dtype: type) -> None:
         (FEATURES, np.eye(3, dtype=np.int64)[LABELS], r"(\n.*)*labels.argmax\(axis=1\)"),
         (FEATURES, LABELS == 1, r"expected: whole numbers of shape \[n\]"),
         (FEATURES, LABELS[:5], "do not belong together"),
-        (FEATURES, ["cat"] * 6, "the labels are not numbers"),
+        (FEATURES, ["cat", " "] * 3, "a label of the given features is empty"),
+        (FEATURES, [["cat"]] * 6, "the labels are not numbers"),
     ],
 )
 def test_a_pair_that_is_no_data_is_refused(samples: Any, labels: Any, message: str) -> None:

@@ -139,7 +139,7 @@ def test_images_of_several_sizes_cannot_be_augmented_or_left_as_they_are(tmp_pat
     mixed = of_two_sizes(tmp_path)
     with pytest.raises(InputError, match=r"differ in size and cannot be augmented(\n.*)*resize the files to one size"):
         open_samples(mixed, prepare=PREPARE, augment=Augment())
-    with pytest.raises(InputError, match=r"differ in size(\n.*)*pass a preprocess that does"):
+    with pytest.raises(InputError, match=r"differ in size(\n.*)*pass --size, or a preprocess that resizes them"):
         open_samples(mixed)
 
 

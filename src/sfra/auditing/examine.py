@@ -19,6 +19,7 @@ from sfra.auditing.inputs import input_shape, load_parts, open_subject
 from sfra.auditing.naming import check_order
 from sfra.auditing.result import Finding
 from sfra.auditing.subject import KNOWN, Subject
+from sfra.auditing.taken import taken_by
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.text import written_out
@@ -72,7 +73,7 @@ class OnData(Struct, frozen=True, kw_only=True):
 
     source: str
     kind: str
-    """Features or images."""
+    """Features, images or inputs."""
     samples: int
     accuracy: float
     unknown: dict[int, float]
@@ -98,6 +99,7 @@ def examine(
     test, _ = load_parts(data, None)
     shape = input_shape(test, preprocess)
     release = load(model, arch=arch, key=key, head_key=head_key, preprocess=preprocess, shape=shape)
+    test = taken_by(release, test, release.class_names, missing=False)
     head, network = release.head, getattr(release.encoder, "model", None)
     subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
     return Examined(
@@ -182,5 +184,5 @@ def _problems(subject: Subject) -> Sequence[Finding]:
     assert answers is not None
     found = [class_order(answers), None if feed is None else inputs_differ(feed, answers), confidence_gap(answers)]
     found += [retain_low(answers.accuracy, answers.accuracy, answers)]
-    found += [images_unprepared(subject.images is not None and subject.release.silent)]
+    found += [images_unprepared(subject.kind == "images" and subject.release.silent)]
     return [one for one in found if one is not None]

@@ -97,13 +97,16 @@ def _better(batch: Tensor, right: Right, chance: float) -> Preparation | None:
 
 
 def _others(batch: Tensor) -> Iterator[tuple[str, Tensor]]:
-    """Yield other preparations of a batch, the simplest first."""
-    mean, spread = batch.mean((0, 2, 3), keepdim=True), batch.std((0, 2, 3), keepdim=True).clamp(min=1e-6)
+    """Yield other preparations of a batch, the simplest first; vectors are only scaled."""
+    over = (0, 2, 3) if batch.ndim == 4 else tuple(range(batch.ndim))
+    mean, spread = batch.mean(over, keepdim=True), batch.std(over, keepdim=True).clamp(min=1e-6)
     low, high = batch.amin(), batch.amax()
     normalised = (batch - mean) / spread
     yield "divided by 255", batch / 255
     yield "scaled to the range 0 to 1", (batch - low) / (high - low).clamp(min=1e-6)
     yield "normalised to mean 0 and standard deviation 1 in each channel", normalised
+    if batch.ndim != 4:
+        return
     if batch.shape[1] == 3:
         yield "with red and blue exchanged", batch.flip(1)
         yield "with red and blue exchanged, normalised to mean 0 and standard deviation 1", normalised.flip(1)

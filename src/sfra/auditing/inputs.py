@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import torch
 from torch.utils.data import DataLoader, Dataset
@@ -24,6 +24,7 @@ from sfra.auditing.naming import (
 )
 from sfra.auditing.result import AuditReport, AuditResult, read_result
 from sfra.auditing.subject import Subject, refuse_same
+from sfra.auditing.taken import Labelled, taken_by
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
 from sfra.core.types import Progress
@@ -33,9 +34,6 @@ from sfra.release import Preprocess, Release, load
 from sfra.release.base import LOADERS, Arch, usable_device
 from sfra.release.checkpoint import INDEX_ENDING
 from sfra.release.state_dict import StateDictLoader, leads_somewhere
-
-Labelled = FeatureSet | ImageSet | None
-"""Data as loaded, before any feature is extracted."""
 
 Opened = TypeVar("Opened", Release, Release | AuditResult)
 
@@ -94,10 +92,11 @@ def open_inputs(
     given: dict[str, object] = {"data": data, "reference": reference, "reference_data": reference_data}
     _check_needs(given | {"control": control, "control_data": control_data, "validation": validation})
     usable_device(config.device)
-    test, held_out = load_parts(data, validation)
+    loaded = load_parts(data, validation)
     named: dict[str, Any] = {"arch": arch, "key": key, "head_key": head_key}
-    shape = input_shape(test, preprocess)
+    shape = input_shape(loaded[0], preprocess)
     release = load(model, device=config.device, preprocess=preprocess, shape=shape, **named)
+    test, held_out = (taken_by(release, part, release.class_names, missing=missing_row) for part in loaded)
     if preprocess is not None:
         _check_prepared(release, test)
     # before features are extracted: a wrong path shows at once
@@ -115,7 +114,9 @@ def open_inputs(
         asked.append(("control", _like(release, original), control_data))
     others = [
         Beside(
-            title=title, model=one, parts=own_parts(title, test, held_out, own) if isinstance(one, Release) else None
+            title=title,
+            model=one,
+            parts=_measured_on(release, title, one, (test, held_out), own) if isinstance(one, Release) else None,
         )
         for title, one, own in asked
     ]
@@ -190,7 +191,7 @@ def _like(model: Release, other: Opened) -> Opened:
 
 def _check_prepared(release: Release, data: Labelled) -> None:
     """Refuse a preparation of images where there are none."""
-    if release.encoder is None or not isinstance(data, ImageSet):
+    if release.encoder is None or not isinstance(data, ImageSet) or data.ready:
         raise InputError(
             "there are no images to prepare",
             expected="a network and images",
@@ -308,7 +309,7 @@ def open_subject(
 ) -> Subject:
     """Pair a release with features, extracting them where images were given, and those of synthetic ones if asked."""
     features = _features(release, test, cache, progress)
-    if anchored and features is not None and isinstance(test, ImageSet):
+    if anchored and features is not None and isinstance(test, ImageSet) and not test.ready:
         shape = next(test.pixels.pieces(0, 1)).shape[1:]
         synthetic = noise_images(max(ANCHOR_LEAST, ANCHOR_IMAGES * release.head.width), shape)
         anchor = _features(release, synthetic, cache, progress)
@@ -319,9 +320,13 @@ def open_subject(
         missing=missing,
         test=features,
         validation=_features(release, validation, cache, progress),
-        kind=None if test is None else "features" if isinstance(test, FeatureSet) else "images",
+        kind=None if test is None else _kind(test),
         images=test if isinstance(test, ImageSet) else None,
     )
+
+
+def _kind(data: FeatureSet | ImageSet) -> Literal["features", "images", "inputs"]:
+    return "features" if isinstance(data, FeatureSet) else "inputs" if data.ready else "images"
 
 
 def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, Labelled]:
@@ -334,6 +339,16 @@ def load_parts(data: Data | None, validation: Data | None) -> tuple[Labelled, La
     if validation is not None:
         return test, load_data(validation)
     return test, load_data(data, split="validation") if has_split(data, "validation") else None
+
+
+def _measured_on(
+    model: Release, title: str, other: Release, parts: tuple[Labelled, Labelled], own_data: Data | None
+) -> tuple[Labelled, Labelled]:
+    """Choose what another model is measured on; its own data are taken as it does, labels as the audited one."""
+    test, held_out = own_parts(title, *parts, own_data)
+    if own_data is None:
+        return test, held_out
+    return taken_by(other, test, model.class_names, missing=other.head.classes < model.head.classes), None
 
 
 def own_parts(title: str, test: Labelled, held_out: Labelled, own_data: Data | None) -> tuple[Labelled, Labelled]:
@@ -381,7 +396,7 @@ def _refuse_unusable(data: object, name: str) -> None:
     if isinstance(data, DataLoader | Dataset):
         loader = "loader" if isinstance(data, DataLoader) else "DataLoader(dataset, 1000)"
         advice = f"{GATHER.format(loader=loader)}; then {name}=(images, labels)"
-    elif isinstance(data, Mapping):
+    elif isinstance(data, Mapping) and "labels" not in data:
         advice = f"{name}=(columns['images'], columns['labels']), under the names that they have there"
     elif isinstance(data, list) and len(data) == 2:
         advice = f"write a pair in round brackets: {name}=(samples, labels)"

@@ -33,7 +33,7 @@ def release_facts(subject: Subject) -> ReleaseFacts:
 def _preprocess(subject: Subject) -> Preprocess | str | None:
     """Say how images were prepared: those that were not are bytes divided by 255, or floats as they were."""
     given = subject.release.preprocess or Preprocess()
-    if subject.images is None:
+    if subject.images is None or subject.images.ready:
         return None
     return given if isinstance(given, Preprocess) else str(given)
 
@@ -50,6 +50,7 @@ def data_facts(subject: Subject) -> DataFacts | None:
         kind=subject.kind,
         samples=len(subject.test),
         labels=hash_arrays(subject.test.labels),
+        numbering=subject.test.numbering,
         validation=own or halves,
         confidence=None if subject.answers is None else round(subject.answers.confidence, 6),
         drift=None if subject.feed is None or subject.feed.drift is None else round(subject.feed.drift, 6),

@@ -250,10 +250,12 @@ class DataFacts(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What it was measured on."""
 
     source: str
-    kind: Literal["features", "images"] | None = None
+    kind: Literal["features", "images", "inputs"] | None = None
     samples: Index
     labels: str
     """Hash of the labels."""
+    numbering: str | None = None
+    """How labels that were names became indices."""
     validation: str
     """What the validation rule selected on."""
     confidence: Share | None = None

@@ -44,8 +44,8 @@ class Subject:
     """The forget rows are not in the head."""
     test: FeatureSet | None
     validation: FeatureSet | None
-    kind: Literal["features", "images"] | None = None
-    """What it is measured on was given as features or as images."""
+    kind: Literal["features", "images", "inputs"] | None = None
+    """What it is measured on was given as features, as images, or as inputs of the network."""
     images: ImageSet | None = None
     """The images that the features of ``test`` come from."""
 

@@ -30,7 +30,7 @@ MODEL = (
 )
 DATA = (
     "Labelled test data to measure on: a name (sfra list datasets), an image folder, or a .npz or .safetensors with "
-    "features or images, and labels. Without it nothing is measured."
+    "features, images or inputs (as the network takes them), and labels. Without it nothing is measured."
 )
 REFERENCE = (
     "A model trained without the class, to compare with (ΔRS): same forms as MODEL, or the audit.json of an earlier "

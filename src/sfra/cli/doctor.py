@@ -123,9 +123,8 @@ def _missing(found: Examined) -> dict[str, str]:
 def _audit(found: Examined, model: str, data: str | None, how: Mapping[str, Text]) -> str:
     """Write the command line of the audit."""
     forget = ",".join(map(str, found.suspects)) or "CLASS"
-    own = (
-        {} if found.encoder and (found.data is None or found.data.kind == "images") else {"reference_data": "FEATURES"}
-    )
+    shared = found.encoder and (found.data is None or found.data.kind != "features")
+    own = {} if shared else {"reference_data": "FEATURES"}
     given = {"forget": forget, "data": data or "DATA", **how, "reference": "REFERENCE", **own}
     return command("audit", model, **given, out=Path("results"))
 

@@ -86,7 +86,8 @@ def _subject(report: AuditResult) -> Iterator[RenderableType]:
     features = counted(model.width, "feature", "features")
     epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
     classes = [_class_name(label, report) for label in report.forget_classes]
-    samples = f"{plain(data.source)} ({counted(data.samples, 'sample', 'samples')})" if data else None
+    numbering = f", labels by {plain(data.numbering)}" if data and data.numbering else ""
+    samples = f"{plain(data.source)} ({counted(data.samples, 'sample', 'samples')}{numbering})" if data else None
     rows = {
         "Model": f"{plain(model.source)} ({model.outputs} outputs, {features}{lost})",
         "Forgotten": f"{gone} {', '.join(classes)}",

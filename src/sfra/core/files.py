@@ -24,9 +24,17 @@ SUSPICIOUS_BYTES, SUSPICIOUS_RATIO = 2**28, 200
 
 EMPTY = "an empty file"
 
+KINDS = ("biuf", "biufUS")
+"""What is read as one value, and in an array: numbers, and texts."""
+
 
 def read_arrays(source: Path) -> dict[str, Tensor]:
     """Read every array of numbers in a ``.safetensors`` or ``.npz`` file without unpickling anything."""
+    return {name: array for name, array in read_columns(source).items() if isinstance(array, Tensor)}
+
+
+def read_columns(source: Path) -> dict[str, Tensor | list[Any]]:
+    """Read arrays as :func:`read_arrays` does, and those of an ``.npz`` file that hold text, as lists."""
     if not source.is_file():
         raise InputError("the file does not exist", got=source, do="check the path")
     if source.suffix not in (".safetensors", ".npz"):
@@ -35,12 +43,12 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
         raise _unreadable(source, EMPTY)
     try:
         if source.suffix == ".safetensors":
-            return parse_safetensors(source.read_bytes())
+            return {**parse_safetensors(source.read_bytes())}
         with zipfile.ZipFile(source) as members:
             refuse_growth(source, sum(member.file_size for member in members.infolist()))
         with source.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             arrays = {name: np.asarray(archive[name]) for name in archive.files}
-        return {name: torch.from_numpy(array) for name, array in arrays.items() if array.dtype.kind in "biuf"}
+        return {name: _column(array) for name, array in arrays.items() if array.dtype.kind in KINDS[array.ndim > 0]}
     except UnsafeFileError:
         raise
     except Exception as problem:  # bytes of a stranger: the parsers raise whatever they run into
@@ -49,12 +57,16 @@ def read_arrays(source: Path) -> dict[str, Tensor]:
         raise _unreadable(source, why) from None
 
 
+def _column(array: NDArray[Any]) -> Tensor | list[Any]:
+    return array.astype(str).tolist() if array.dtype.kind in "US" else torch.from_numpy(array)
+
+
 def _unreadable(source: Path, why: str) -> InputError:
     return InputError(
         f"{source.name} cannot be read",
         expected=f"a complete {source.suffix} file of plain arrays",
         got=why,
-        do="it may be truncated or hold pickled objects: save or download it again",
+        do="it may be truncated or hold pickled objects: save or download it again, text as array.astype(str)",
     )
 
 

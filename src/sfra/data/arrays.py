@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,34 +14,50 @@ from numpy.typing import ArrayLike
 from torch import Tensor
 
 from sfra.core.errors import InputError
-from sfra.core.files import read_arrays
-from sfra.data.sets import ArrayPixels, FeatureSet, ImageSet
+from sfra.core.files import read_columns
+from sfra.data.sets import SORTED, ArrayPixels, FeatureSet, ImageSet
 
 CHANNELS = (1, 3)
 """Grey and colour: what tells the channel axis of uint8 images from height and width."""
 
 
+KINDS = ("features", "images", "inputs")
+"""What the samples of a file, or of a mapping, are called."""
+
+
 def load_file(path: Path) -> FeatureSet | ImageSet:
-    """Read ``features``, ``labels`` and perhaps ``anchor``, or ``images`` and ``labels``, from a file of arrays."""
-    arrays = read_arrays(path)
-    found = [name for name in ("features", "images") if name in arrays]
+    """Read ``features``, ``images`` or ``inputs``, and ``labels`` from a file of arrays."""
+    arrays = read_columns(path)
+    return from_mapping(arrays, path.name, do="it holds a head: pass it as the model" if "weight" in arrays else None)
+
+
+def from_mapping(
+    arrays: Mapping[str, Any], source: str = "the given arrays", *, do: str | None = None
+) -> FeatureSet | ImageSet:
+    """Take samples for what they are called: features of the head, images, or inputs of the network as they are."""
+    found = [name for name in KINDS if name in arrays]
     if "labels" not in arrays or len(found) != 1:
         raise InputError(
-            f"{path.name} is not a data file",
-            expected="the arrays 'features' and 'labels', or 'images' and 'labels'",
-            got=", ".join(sorted(arrays)[:8]) or "no arrays",
-            do="it holds a head: pass it as the model" if "weight" in arrays else None,
+            f"{source} is not a data file" if source != "the given arrays" else "the given arrays are not data",
+            expected=f"the array 'labels' and one of {', '.join(map(repr, KINDS))}",
+            got=", ".join(sorted(map(str, arrays))[:8]) or "no arrays",
+            do=do,
         )
+    samples, labels = _tensor(arrays[found[0]], found[0]), arrays["labels"]
     if found == ["images"]:
-        return image_set(arrays["images"], arrays["labels"], source=path.name)
-    return feature_set(arrays["features"], arrays["labels"], anchor=arrays.get("anchor"), source=path.name)
+        return image_set(samples, labels, source=source)
+    if found == ["inputs"]:
+        return input_set(samples, labels, source=source)
+    anchor = arrays.get("anchor")
+    further = None if anchor is None else _tensor(anchor, "anchor")
+    return feature_set(samples, labels, anchor=further, source=source)
 
 
 def from_pair(samples: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> FeatureSet | ImageSet:
-    """Take two-dimensional samples as features, three- and four-dimensional ones as images."""
+    """Take two-dimensional samples as features until a model says otherwise, others as images."""
     tensor = _tensor(samples, "samples")
     if tensor.ndim == 2:
-        return feature_set(tensor, labels, source="the given features")
+        return replace(feature_set(tensor, labels, source="the given features"), bare=True)
     return image_set(tensor, labels, source="the given images")
 
 
@@ -49,8 +69,21 @@ def feature_set(
         if part.ndim != 2 or part.shape[1] == 0 or not part.is_floating_point():
             what = f"the features of {source} are not a table of numbers"
             raise InputError(what, expected="floats of shape [n, d]", got=_described(part))
-    indices, further = label_tensor(labels, source), None if anchor is None else anchor.float()
-    return FeatureSet(features=features.float(), labels=indices, anchor=further, source=source)
+    further = None if anchor is None else anchor.float()
+    return FeatureSet(features=features.float(), anchor=further, source=source, **numbered(labels, source))
+
+
+def input_set(inputs: Tensor, labels: ArrayLike | Tensor, *, source: str) -> ImageSet:
+    """Check what enters a network as it is: vectors ``[n, d]``, or tensors of any shape that are prepared already."""
+    if inputs.ndim < 2 or 0 in inputs.shape[1:] or not inputs.is_floating_point():
+        raise InputError(
+            f"the inputs of {source} cannot enter a network",
+            expected="floats of shape [n, d], or as the network takes them: nothing is scaled",
+            got=_described(inputs),
+            do="for bytes: inputs / 255, if the network was trained on that; or call them 'images'",
+        )
+    _check_finite(inputs, f"the inputs of {source}")
+    return ImageSet(pixels=ArrayPixels(inputs.float().numpy()), ready=True, source=source, **numbered(labels, source))
 
 
 def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> ImageSet:
@@ -66,8 +99,8 @@ def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> Ima
     if images.ndim not in (3, 4) or not (floats or images.dtype == torch.uint8) or 0 in images.shape[1:]:
         expected = "uint8 or floats of shape [n, h, w], [n, c, h, w] or (uint8) [n, h, w, c]"
         raise InputError(f"the images of {source} are not images", expected=expected, got=_described(images))
-    if floats and not torch.isfinite(images).all():
-        raise InputError(f"the images of {source} are not finite", expected="finite numbers", got="NaN or infinity")
+    if floats:
+        _check_finite(images, f"the images of {source}")
     if images.ndim == 3:
         images = images.unsqueeze(1)
     elif not floats:
@@ -77,7 +110,30 @@ def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> Ima
             raise InputError(f"the layout of {source} is not clear", expected=expected, got=list(images.shape))
         images = images if first else images.permute(0, 3, 1, 2)
     images = images.float() if floats and images.dtype != torch.float16 else images
-    return ImageSet(pixels=ArrayPixels(images.numpy()), labels=label_tensor(labels, source), source=source)
+    return ImageSet(pixels=ArrayPixels(images.numpy()), source=source, **numbered(labels, source))
+
+
+def numbered(labels: ArrayLike | Tensor, source: str) -> dict[str, Any]:
+    """Return class indices and, for labels that are names, the names in sorted order, as fields of a set.
+
+    >>> numbered(["ox", "cat", "ox"], "mine")["labels"], numbered(["ox", "cat", "ox"], "mine")["class_names"]
+    (tensor([1, 0, 1]), ('cat', 'ox'))
+    """
+    array = None if isinstance(labels, Tensor) else np.asarray(labels)
+    if array is None or array.ndim != 1 or not len(array) or not all(isinstance(one, str) for one in array.tolist()):
+        return {"labels": label_tensor(labels, source)}
+    texts = [text.strip() for text in array.tolist()]
+    if all(re.fullmatch(r"\d{1,18}", text) for text in texts):
+        return {"labels": torch.tensor([int(text) for text in texts])}
+    if not all(texts):
+        raise InputError(f"a label of {source} is empty", expected="a class name, or an index", got="''")
+    names = sorted({*texts})
+    index = {name: label for label, name in enumerate(names)}
+    return {
+        "labels": torch.tensor([index[text] for text in texts]),
+        "class_names": tuple(names),
+        "numbering": SORTED,
+    }
 
 
 def label_tensor(labels: ArrayLike | Tensor, source: str) -> Tensor:
@@ -92,6 +148,11 @@ def label_tensor(labels: ArrayLike | Tensor, source: str) -> Tensor:
         strange = tensor[whole.to(tensor.dtype) != tensor][0].item()
         raise InputError(what, expected="whole numbers", got=strange)
     return whole
+
+
+def _check_finite(values: Tensor, what: str) -> None:
+    if not torch.isfinite(values).all():
+        raise InputError(f"{what} are not finite", expected="finite numbers", got="NaN or infinity")
 
 
 def _tensor(values: ArrayLike | Tensor, name: str) -> Tensor:

@@ -54,7 +54,8 @@ def extract_features(
         features = cached
         if progress is not None:
             progress(STEP, len(images), len(images))
-    found = FeatureSet(features=features, labels=images.labels, class_names=images.class_names, source=images.source)
+    kept = {name: getattr(images, name) for name in ("labels", "class_names", "source", "numbering")}
+    found = FeatureSet(features=features, **kept)
     if path is not None and cached is None:
         write_features(path, found.features)
     return found

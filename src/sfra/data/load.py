@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from sfra.core.errors import InputError, meant
-from sfra.data.arrays import from_pair, load_file
+from sfra.data.arrays import from_mapping, from_pair, load_file
 from sfra.data.folder import FOLDERS, load_folder, split_folders
 from sfra.data.named import datasets, loader_of
 from sfra.data.sets import SPLITS, FeatureSet, ImageSet, Split
 from sfra.data.tables import find_tables, load_tables, parse_address
 
-Data = str | Path | tuple[Any, Any] | FeatureSet | ImageSet
+Data = str | Path | tuple[Any, Any] | Mapping[str, Any] | FeatureSet | ImageSet
 """What :func:`load_data` takes."""
 
 
@@ -20,10 +21,11 @@ def load_data(spec: Data, *, split: Split = "test") -> FeatureSet | ImageSet:
     """Load labelled data: features for the head, or images for the encoder.
 
     Args:
-        spec: A name from :func:`sfra.data.datasets`; a ``.npz`` or ``.safetensors`` file with ``features``
-            and ``labels``, or ``images`` and ``labels``; an image folder; a folder of Parquet files, or one
+        spec: A name from :func:`sfra.data.datasets`; a ``.npz`` or ``.safetensors`` file with ``features``,
+            ``images`` or ``inputs``, and ``labels``; an image folder; a folder of Parquet files, or one
             that ``save_to_disk`` wrote; the id of a data set on the Hugging Face hub (``owner/name``); or, in
-            Python, a pair of arrays or tensors (two dimensions are features, more are images) or a ready set.
+            Python, a mapping with the same names, a pair of arrays or tensors (two dimensions are features, or
+            inputs if the audited network takes such, more are images) or a ready set.
             A name wins over a folder of the same name, and a folder over an id: write ``./digits`` for the
             folder. Columns of a table are named after the path: ``folder?image=img&label=fine_label``.
         split: Which part of a source that has several. A source that is a single set (a file, a folder of
@@ -73,6 +75,8 @@ def has_split(spec: Data, split: Split) -> bool:
 def _load_single(spec: Data, path: Path | None) -> FeatureSet | ImageSet:
     if isinstance(spec, (FeatureSet, ImageSet)):
         return spec
+    if isinstance(spec, Mapping):
+        return from_mapping(spec)
     if isinstance(spec, tuple) and len(spec) == 2:
         return from_pair(*spec)
     if path is not None and path.is_dir():

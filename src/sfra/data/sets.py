@@ -36,6 +36,10 @@ CHUNK = 1024
 """Images that are hashed at once."""
 
 
+SORTED = "names in sorted order"
+"""How labels that are names became indices, until a model says which output is which."""
+
+
 class Pixels(ABC):
     """The images of a set: an array, or files that are decoded when asked for."""
 
@@ -119,6 +123,8 @@ class _Labelled(ABC):
     """Name of each class index, where known."""
     source: str = "data in memory"
     """What was loaded, for the report."""
+    numbering: str | None = None
+    """How labels that were names became indices; None for labels that were indices."""
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -159,6 +165,8 @@ class FeatureSet(_Labelled):
     anchor: Float[Tensor, "synthetic width"] | None = None
     """The same encoder's features of synthetic images, for the anchored scale; None where there are none."""
     source: str = "features in memory"
+    bare: bool = False
+    """Nobody called them features: a table of numbers, which may be inputs of a network as well."""
 
     def __post_init__(self) -> None:
         self._check_labels(len(self.features))
@@ -196,12 +204,16 @@ class ImageSet(_Labelled):
     pixels: Pixels
     """Where the images are."""
     source: str = "images in memory"
+    ready: bool = False
+    """They are inputs of the network as they are, vectors perhaps, and nothing is prepared."""
 
     def __post_init__(self) -> None:
         self._check_labels(len(self.pixels))
 
     def described(self) -> str:
         """Write the number of images and, where known, their shape."""
+        if self.ready:
+            return f"{counted(len(self), 'input', 'inputs')} of {list(self.pixels.shape or ())}"
         return self.pixels.described()
 
     @cached_property
@@ -215,9 +227,10 @@ class ImageSet(_Labelled):
 
     def batches(
         self, size: int, preprocess: Transform | None = None, *, device: str | torch.device | None = None
-    ) -> Iterator[Float[Tensor, "b c h w"]]:
+    ) -> Iterator[Float[Tensor, "b ..."]]:
         """Yield the images in order, at most ``size`` at once, as float32 in [0, 1], preprocessed if asked.
 
+        Those that are ready are not scaled and not preprocessed.
         Images of different sizes are possible only with a ``preprocess`` that brings them to one size. Very large ones
         come fewer at a time.
         """
@@ -228,7 +241,7 @@ class ImageSet(_Labelled):
             held: list[Tensor] = []
             for piece in self.pixels.pieces(start, start + size):
                 block = unit_range(piece.to(device))
-                block = block if preprocess is None else preprocess(self._raw(block))
+                block = block if preprocess is None or self.ready else preprocess(self._raw(block))
                 shape = self._same(block.shape[1:], shape)
                 if sum(other.nbytes for other in (*held, block)) > LARGEST and held:
                     yield torch.cat(held)
@@ -253,7 +266,7 @@ class ImageSet(_Labelled):
                 f"the images of {self.source} differ in size",
                 expected=f"all like the first, {list(first)} (channels, height, width)",
                 got=list(shape),
-                do="resize them, or pass a preprocess that does: sfra.release.Preprocess(size=(h, w))",
+                do="pass --size, or a preprocess that resizes them: sfra.Preprocess(size=(h, w))",
             )
         return shape
 

@@ -110,7 +110,7 @@ class Facts:
     def unprepared(self) -> bool:
         """Whether images went in as they are, though a model of this kind says how it wants them."""
         subject = self.evidence.subject
-        return subject.images is not None and subject.release.silent
+        return subject.kind == "images" and subject.release.silent
 
     @property
     def expect_accuracy(self) -> float | None:
