@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sfra.core.errors import InputError
-from sfra.core.files import to_bytes, write_together
+from sfra.core.files import alone, to_bytes, write_together
 from sfra.core.head import Head
 from sfra.core.text import parse_json
 from sfra.core.views import VIEWS
@@ -426,30 +426,30 @@ def read_result(file: Path) -> AuditResult:
     if not file.is_file():
         raise InputError(f"cannot read {file}", expected="an audit.json that sfra wrote", got="no such file")
     try:
-        found = parse_json(file.read_text(encoding="utf-8"))
+        with alone(file.parent):
+            found, head = parse_json(file.read_text(encoding="utf-8")), _digest(file.parent / HEAD_FILE)
     except (OSError, ValueError) as problem:  # also text that is not UTF-8
         do = "it may be truncated or changed by hand: copy it again, or repeat the audit"
         raise InputError(
             f"cannot read {file}", expected="an audit.json that sfra wrote, in UTF-8", got=problem, do=do
         ) from None
     result = parse_result(found, str(file))
-    _check_head(file.parent / HEAD_FILE, result.relearned_head_digest)
+    if result.relearned_head_digest and head and head != result.relearned_head_digest:
+        raise InputError(
+            f"audit.json and {HEAD_FILE} in {file.parent} are not of the same audit",
+            expected=f"SHA-256 {result.relearned_head_digest[:16]}… of {HEAD_FILE}",
+            got=f"{head[:16]}…",
+            do="an audit may have been stopped while it wrote them: repeat it",
+        )
     return result
 
 
-def _check_head(head: Path, expected: str | None) -> None:
-    """Refuse an audit beside the relearned head of another one."""
-    if expected is None or not head.is_file():
-        return
-    with head.open("rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != expected:
-        raise InputError(
-            f"audit.json and {HEAD_FILE} in {head.parent} are not of the same audit",
-            expected=f"SHA-256 {expected[:16]}… of {HEAD_FILE}",
-            got=f"{found[:16]}…",
-            do="an audit may have been stopped while it wrote them: repeat it",
-        )
+def _digest(file: Path) -> str | None:
+    """Return the SHA-256 of a file, or None if there is none."""
+    if not file.is_file():
+        return None
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def parse_result(content: object, source: str) -> AuditResult:

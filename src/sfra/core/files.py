@@ -7,7 +7,7 @@ import io
 import os
 import tempfile
 import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -120,7 +120,7 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
             with os.fdopen(handle, "wb") as file:
                 file.write(content)
             os.chmod(drafts[target], 0o666 & ~_umask())
-        with _alone([target.parent for target in contents]):
+        with alone(next(iter(contents)).parent if len(contents) > 1 else None):
             for target in contents:
                 os.replace(drafts[target], target)
                 del drafts[target]
@@ -131,16 +131,16 @@ def write_together(contents: Mapping[Path, bytes]) -> None:
 
 
 @contextlib.contextmanager
-def _alone(folders: Sequence[Path]) -> Iterator[None]:
-    """Have others wait that put several files into a folder at once; go on where folders cannot be locked."""
+def alone(folder: Path | None) -> Iterator[None]:
+    """Have others wait that read or write files which belong together; go on where a folder cannot be locked."""
     with contextlib.ExitStack() as stack:
-        if len(folders) > 1:
+        if folder is not None:
             with contextlib.suppress(ImportError, OSError):
                 import fcntl
 
-                folder = os.open(folders[0], os.O_RDONLY)
-                stack.callback(os.close, folder)
-                fcntl.flock(folder, fcntl.LOCK_EX)
+                opened = os.open(folder, os.O_RDONLY)
+                stack.callback(os.close, opened)
+                fcntl.flock(opened, fcntl.LOCK_EX)
         yield
 
 
