@@ -48,9 +48,9 @@ def features(model: nn.Sequential) -> Tensor:
         return model[:2](VECTORS)  # type: ignore[no-any-return]
 
 
-def right(model: nn.Sequential) -> float:
-    """Accuracy on all classes but 3, by hand."""
-    kept = LABELS != 3
+def right(model: nn.Sequential, *, also: int = 3) -> float:
+    """Accuracy on all classes but 3, and perhaps another, by hand."""
+    kept = ~torch.isin(LABELS, torch.tensor([3, also]))
     with torch.no_grad():
         return float((model(VECTORS).argmax(1) == LABELS)[kept].double().mean())
 
@@ -68,7 +68,7 @@ def test_inputs_go_through_the_network_as_they_are(tmp_path: Path) -> None:
     for data in (tmp_path / "vectors.npz", {"inputs": VECTORS, "labels": LABELS}):
         report = run(MODEL, data)
         assert report.retain.before == pytest.approx(right(MODEL))
-        assert right(MODEL) > 0.9
+        assert right(MODEL) > 0.85
         assert report.data is not None
         assert report.data.kind == "inputs"
         assert report.model.preprocess is None
@@ -147,8 +147,7 @@ def test_one_of_several_words_for_a_class_will_do() -> None:
 def test_classes_may_be_missing_from_labels_by_name() -> None:
     kept = NAMED != "zero"
     report = run(named(WORDS), {"inputs": VECTORS[kept], "labels": NAMED[kept]}, "three")
-    assert report.retain.before is not None
-    assert report.retain.before > 0.9
+    assert report.retain.before == pytest.approx(right(MODEL, also=0))
 
 
 def test_names_of_a_model_without_names_are_sorted_if_there_is_one_for_each_output() -> None:
