@@ -10,6 +10,7 @@ import torch
 
 import sfra.attack.grid as runs_module
 from builders.audits import FORGET, hidden, knowing
+from sfra.attack import pulse
 from sfra.attack.grid import Run, Setting, relearn_release, settings_of
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn, relearn_many
@@ -121,3 +122,24 @@ def test_the_recipe_and_the_kind_of_probes_reach_the_steps() -> None:
     for name, value in (changes | {"proposal": "laplace", "score": "energy"}).items():
         (other,) = relearn_release(hidden().head, (FORGET,), settings, replace(CONFIG, **{name: value}))
         assert not torch.equal(plain.path.last.weight, other.path.last.weight), name
+
+
+def test_long_draws_and_epochs_are_told_as_a_part_of_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pulse, "QUIET", 0.0)
+    monkeypatch.setattr(pulse, "EVERY", 0.0)
+    heard: dict[str, list[tuple[int, int]]] = {}
+
+    def hear(stage: str, done: int, total: int) -> None:
+        heard.setdefault(stage.partition(" (")[0], []).append((done, total))
+
+    settings = settings_of(CONFIG, missing=False)
+    relearn_release(knowing().head, [FORGET], settings, replace(CONFIG, n=20_000), progress=hear)
+    assert set(heard) == {"drawing probes", "relearning, epochs", "relearning"}
+    assert heard["relearning"] == [(run + 1, 3) for run in range(3)]
+    done, total = zip(*heard["relearning, epochs"], strict=True)
+    assert set(total) == {3 * CONFIG.epochs}
+    assert sorted(done) == list(range(1, 3 * CONFIG.epochs + 1))
+    done, total = zip(*heard["drawing probes"], strict=True)
+    assert list(done) == sorted(done)
+    assert len(set(total)) == 1
+    assert done[0] < total[0] / 3 < 2 * total[0] / 3 < done[-1] <= total[0]

@@ -55,6 +55,18 @@ def test_log_says_how_long_a_long_stage_still_takes(capsys: Capture) -> None:
     ]
 
 
+def test_news_of_a_stage_begin_no_other_one_and_the_first_estimate_comes_after_ten_seconds(capsys: Capture) -> None:
+    times = iter([1.0, 6.0, 11.0, 21.0, 31.0])
+    tell = Lines(clock=lambda: next(times))
+    for full, done in enumerate((10, 15, 20, 30, 150)):
+        tell(f"drawing probes ({full} of 9 classes full)", done, 900)
+    assert capsys.readouterr().err.splitlines() == [
+        "drawing probes: 900 candidates",
+        "drawing probes (2 of 9 classes full): 20 of 900, 15 min left",
+        "drawing probes (4 of 9 classes full): 150 of 900, 3 min left",
+    ]
+
+
 def test_time_left_does_not_count_what_an_earlier_run_did(capsys: Capture) -> None:
     times = iter([0.0, 20.0])
     tell = Lines(clock=lambda: next(times))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from sfra.attack.anchor import Anchor
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import Probes, sample_probes
+from sfra.attack.pulse import Pulse
 from sfra.attack.relearn import relearn_many
 from sfra.attack.scale import Canonical, Native, Placed, Scale, place
 from sfra.attack.settings import AttackSettings
@@ -101,17 +102,27 @@ def relearn_jobs(
     for job in jobs:
         at, forget = job.setting, job.forget
         placed = place(job.head, forget, scale=at.scale, variant=at.variant, seed=job.seed, anchor=job.anchor)
-        group.append((job, placed, _probes(placed.head, forget, config, job.seed)))
+        drawing = _part(progress, len(runs) + len(group), len(jobs))
+        group.append((job, placed, _probes(placed.head, forget, config, job.seed, drawing)))
         size = len(group) * group[-1][2].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
-            runs += _relearn(group, config)
+            runs += _relearn(
+                group, config, Pulse(_part(progress, len(runs), len(jobs), len(group)), f"{stage}, epochs")
+            )
             group = []
         if progress is not None:
             progress(stage, len(runs) + len(group), len(jobs))
     return runs
 
 
-def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int) -> Probes:
+def _part(progress: Progress | None, before: int, jobs: int, at_once: int = 1) -> Progress | None:
+    """Return what hears of some of the jobs and tells of all of them."""
+    if progress is None:
+        return None
+    return lambda stage, done, total: progress(stage, before * total // at_once + done, jobs * total // at_once)
+
+
+def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int, progress: Progress | None) -> Probes:
     settings = config.probe_settings(head.classes, len(forget))
     return sample_probes(
         head,
@@ -125,10 +136,11 @@ def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int
         seed=seed,
         device=config.device,
         threads=config.threads,
+        progress=progress,
     )
 
 
-def _relearn(group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings) -> list[Run]:
+def _relearn(group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings, pulse: Pulse) -> list[Run]:
     weight = choose_weight(config.forget_weight)
     paths = relearn_many(
         [placed.head for _, placed, _ in group],
@@ -140,6 +152,7 @@ def _relearn(group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings
         batch_size=config.batch_size,
         probe_weights=[weight.probe_weights(probes, at.head.classes - len(job.forget)) for job, at, probes in group],
         device=config.device,
+        pulse=pulse,
     )
     return [
         Run(setting=job.setting, seed=job.seed, placed=placed, probes=probes, path=path)

@@ -6,7 +6,8 @@ released head onwards. Nothing here can open a data set; real samples appear onl
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, runtime_checkable
 
@@ -16,6 +17,7 @@ from torch import Tensor
 
 from sfra.attack.adam import Optimiser, fits_compiled, make_engine
 from sfra.attack.path import Record, Trajectory, check_room, kept_epochs, refuse_divergence
+from sfra.attack.pulse import Pulse
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels
@@ -104,12 +106,14 @@ def relearn_many(
     probe_weights: Sequence[Weights] | None = None,
     device: str | torch.device | None = None,
     record: Record = "all",
+    pulse: Pulse | None = None,
 ) -> list[Trajectory]:
     """Train several heads, each on its own probes and with its own seed, as :func:`relearn` would one by one.
 
     On the CPU the heads share out the cores (as many as ``torch.get_num_threads()``) and the results are those of
     :func:`relearn` to the last bit. On a GPU all heads of the same shape and number of probes are trained in one
-    batch and agree with :func:`relearn` up to float rounding; their probes are in its memory together.
+    batch and agree with :func:`relearn` up to float rounding; their probes are in its memory together. ``pulse`` is
+    told how many epochs of all heads together are done.
     """
     weights: Sequence[Weights | None] = [None] * len(heads) if probe_weights is None else probe_weights
     if not len(heads) == len(probes) == len(seeds) == len(weights):
@@ -124,7 +128,8 @@ def relearn_many(
     check_room(len(kept), heads)
     paths: dict[int, Trajectory] = {}
     groups = _groups(runs)
-    for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept), strict=True):
+    tell = _counter(pulse, len(runs) * kept[-1])
+    for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept, tell), strict=True):
         paths.update(zip(group, trained, strict=True))
     for index, path in sorted(paths.items()):
         refuse_divergence(path, f" (head {index})" if len(runs) > 1 else "")
@@ -201,13 +206,23 @@ def _groups(runs: Sequence[_Run]) -> list[list[int]]:
     return list(groups.values())
 
 
+def _counter(pulse: Pulse | None, total: int) -> Callable[[int], None]:
+    """Return what adds up the epochs that are done and passes them on."""
+    done = itertools.count(1)
+    return lambda heads: pulse(heads * next(done), total) if pulse is not None else None
+
+
 def _train_groups(
-    runs: Sequence[_Run], groups: list[list[int]], recipe: Optimiser, kept: tuple[int, ...]
+    runs: Sequence[_Run],
+    groups: list[list[int]],
+    recipe: Optimiser,
+    kept: tuple[int, ...],
+    tell: Callable[[int], None],
 ) -> list[list[Trajectory]]:
     """Train every group; compiled runs share out the cores, others use them all by themselves."""
 
     def train(group: list[int]) -> list[Trajectory]:
-        return _train([runs[index] for index in group], recipe, kept)
+        return _train([runs[index] for index in group], recipe, kept, tell)
 
     workers = min(len(groups), torch.get_num_threads())
     if workers < 2 or not all(fits_compiled(run.head, run.device) for run in runs):
@@ -216,7 +231,9 @@ def _train_groups(
         return list(pool.map(train, groups))
 
 
-def _train(runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...]) -> list[Trajectory]:
+def _train(
+    runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...], tell: Callable[[int], None]
+) -> list[Trajectory]:
     """Train the runs of one group side by side and write down the kept epochs."""
     parts = ((run.head, run.samples, run.labels, run.factors) for run in runs)
     heads, samples, labels, factors = zip(*parts, strict=True)
@@ -229,6 +246,8 @@ def _train(runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...]) -> li
         losses[:, epoch] = engine.epoch(next(orders)) if epoch else engine.loss()
         if (at := places.get(epoch)) is not None:
             weights[:, at], biases[:, at] = engine.weight, engine.bias
+        if epoch:
+            tell(len(runs))
     return [
         Trajectory(weights=W.cpu(), biases=b.cpu(), losses=curve.cpu(), kept=kept)
         for W, b, curve in zip(weights, biases, losses, strict=True)

@@ -27,6 +27,9 @@ UNITS = {
     "unlearning": "epochs",
     "relearning": "runs",
     "relearning hidden classes": "runs",
+    "relearning, epochs": "epochs",
+    "relearning hidden classes, epochs": "epochs",
+    "drawing probes": "candidates",
     "extracting features": "samples",
 }
 """What a stage counts; other stages are steps of something longer."""
@@ -83,18 +86,34 @@ class Lines:
     """The same for the last line about it."""
 
     def __call__(self, stage: str, done: int, total: int) -> None:
-        """Print a line if this is another stage than before, the same one from the start again, or a long one."""
-        now = self.clock()
-        if stage != self.stage or done < self.done:
+        """Print a line if this is another stage than before, the same one from the start again, or a long one.
+
+        What is in brackets behind the name of a stage is news of it; the first estimate comes after ``PAUSE``.
+        """
+        now, name = self.clock(), named(stage)
+        if name != self.stage or done < self.done:
             self.first = self.told = (now, done)
             if self.limit > 0:
                 self.limit -= 1
                 say(beginning(stage, done, total))
-        elif done < total and now - self.told[0] >= PAUSE and done - self.told[1] >= SHARE * total:
+        elif self.first[1] < done < total and now - self.told[0] >= PAUSE and self._grown(done, total):
             self.told = (now, done)
             left = (now - self.first[0]) / (done - self.first[1]) * (total - done)
             say(f"{stage}: {done:,} of {total:,}, {duration(left)} left")
-        self.stage, self.done = stage, done
+        self.stage, self.done = name, done
+
+    def _grown(self, done: int, total: int) -> bool:
+        """Tell whether there is more to say than at the last line."""
+        return self.told == self.first or done - self.told[1] >= SHARE * total
+
+
+def named(stage: str) -> str:
+    """Return the name of a stage without its news.
+
+    >>> named("drawing probes (3 of 9 classes full)")
+    'drawing probes'
+    """
+    return stage.partition(" (")[0]
 
 
 def beginning(stage: str, done: int, total: int) -> str:
@@ -103,6 +122,7 @@ def beginning(stage: str, done: int, total: int) -> str:
     >>> beginning("training", 0, 40), beginning("auditing delete", 1, 5), beginning("loading data", 0, 1)
     ('training: 40 epochs', 'auditing delete (2 of 5)', 'loading data')
     """
+    stage = named(stage)
     if total <= 1:
         return stage
     if stage == "resuming":
@@ -121,14 +141,14 @@ class StageBar:
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Move the bar of the stage."""
-        now = time.monotonic()
-        if stage != self.stage or done < self.done:
+        now, name = time.monotonic(), named(stage)
+        if name != self.stage or done < self.done:
             self.bar.remove_task(self.task)
             self.task, self.first = self.bar.add_task(stage, total=total, completed=done, left=""), (now, done)
         rate = (now - self.first[0]) / (done - self.first[1]) if done > self.first[1] else None
         left = "" if rate is None else f"{duration(rate * (total - done))} left"
-        self.bar.update(self.task, completed=done, total=total, left=left)
-        self.stage, self.done = stage, done
+        self.bar.update(self.task, completed=done, total=total, left=left, description=stage)
+        self.stage, self.done = name, done
 
 
 @dataclass

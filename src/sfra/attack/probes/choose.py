@@ -34,7 +34,7 @@ CLEARLY = 2.0
 REPEATS = 1e-3
 """Share of the candidates that may repeat a draw, over all classes that are served."""
 
-MOST_REPEATS = 1e-2
+MOST_REPEATS = 3e-2
 """The same for one class; one that would exceed it is left to conditional sampling."""
 
 PATIENCE = 4.0

@@ -78,6 +78,19 @@ class Pools:
         """Share of the draws that fell to each class."""
         return self.landed.cpu().double() / max(self.draws, 1)
 
+    @property
+    def filled(self) -> tuple[int, int]:
+        """Candidates that the pools of the retain classes hold, and how many they are to hold."""
+        held = self.landed.clamp_max(self.n)[self._retain]
+        return int(held.sum()), self.n * len(held)
+
+    @property
+    def note(self) -> str:
+        """How many pools are full, and the range of acceptances."""
+        rates = self.acceptance[self._retain.cpu()]
+        full = f"{len(rates) - len(self.open):,} of {len(rates):,} classes full"
+        return f"{full}, acceptance {float(rates.min()):.1e} to {float(rates.max()):.1e}"
+
     def limits(self) -> tuple[Float[Tensor, " C"], Float[Tensor, " C"]]:
         """Return per class the scores above which, and below which, a draw may still be extreme."""
         takes = self._takes

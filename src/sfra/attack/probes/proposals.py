@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool
 from torch import Tensor
 
 from sfra.attack.probes import codes
@@ -111,6 +111,11 @@ class Support:
     """Mean l2 norm of a probe."""
 
 
+def _share(which: Bool[Tensor, ...]) -> float:
+    """Return the share that is true, in float32, without a copy in floats."""
+    return float(which.count_nonzero().float() / which.numel())
+
+
 def support(samples: Features) -> Support:
     """Describe the support of probes.
 
@@ -119,10 +124,10 @@ def support(samples: Features) -> Support:
     """
     if samples.numel() == 0:
         raise InputError("the support of no probes is not defined", expected="at least one probe", got="none")
-    negative: Float[Tensor, "n d"] = (samples < 0).float()
+    negative: Bool[Tensor, "n d"] = samples < 0
     return Support(
-        negative_coordinates=float(negative.mean()),
-        zero_coordinates=float((samples == 0).float().mean()),
-        nonnegative_vectors=float((negative.sum(1) == 0).float().mean()),
+        negative_coordinates=_share(negative),
+        zero_coordinates=_share(samples == 0),
+        nonnegative_vectors=_share(~negative.any(1)),
         mean_norm=float(samples.norm(dim=1).mean()),
     )

@@ -24,10 +24,11 @@ from sfra.attack.probes.select import Selected
 from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
 from sfra.attack.probes.stream import Stream, derived_seed, open_stream
 from sfra.attack.probes.weighted import WeightedPools
+from sfra.attack.pulse import Pulse
 from sfra.core.cpu import check_threads, cores, one_thread
 from sfra.core.errors import InputError, SamplingError
 from sfra.core.head import Head
-from sfra.core.types import Features, Labels
+from sfra.core.types import Features, Labels, Progress
 
 MOST_NUMBERS = 2**32
 """Numbers of the largest set of probes, or of the rest of a pool, that is made: 16 GiB."""
@@ -96,6 +97,7 @@ def sample_probes(
     max_draws: int = MAX_DRAWS,
     threads: int | None = None,
     path: Literal["auto", "plain", "weighted"] = "auto",
+    progress: Progress | None = None,
 ) -> Probes:
     """Sample retain and forget probes of a head (step 1); sees ``(W, b)`` and the forget classes only.
 
@@ -118,6 +120,7 @@ def sample_probes(
         path: ``plain``: each draw serves the class that it falls to. ``weighted``: each serves every class
             (:mod:`sfra.attack.probes.weighted`); Gaussian proposal, softmax score, on the CPU. ``auto``: weighted for
             many classes, where it is clearly cheaper.
+        progress: Called now and then with what is going on, how many candidates there are and of how many.
 
     Raises:
         SamplingError: A retain class could not be filled; the message names it and its acceptance.
@@ -149,8 +152,9 @@ def sample_probes(
                 weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=workers
             )
             pools = Pools(head.classes, classes, **kept, device=where)
-        _fill(pools, stream, plan or Review(max_draws, can_condition=law.isotropic))
-        conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers)
+        pulse = Pulse(progress, "drawing probes")
+        _fill(pools, stream, plan or Review(max_draws, can_condition=law.isotropic), pulse)
+        conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers, pulse)
         return _label(head, classes, settings, pools, stream, space, conditional, began)
 
 
@@ -190,23 +194,33 @@ def _plan(
     return find(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws)
 
 
-def _fill(pools: Pools, stream: Stream, review: Review | Plan) -> None:
+def _fill(pools: Pools, stream: Stream, review: Review | Plan, pulse: Pulse) -> None:
     """Feed the stream to the pools until they are full or it no longer pays."""
     chunks = stream.chunks(pools.limits)
     try:
         for chunk in chunks:
             if not pools.absorb(chunk).open or not review.goes_on(pools):
                 return
+            pulse(*pools.filled, pools.note)
     finally:
         chunks.close()  # type: ignore[attr-defined]
 
 
 def _complete(
-    pools: Pools, stream: Stream, weight: Tensor, bias: Tensor, score: scores.Ranking, seed: int, threads: int
+    pools: Pools,
+    stream: Stream,
+    weight: Tensor,
+    bias: Tensor,
+    score: scores.Ranking,
+    seed: int,
+    threads: int,
+    pulse: Pulse,
 ) -> dict[int, RegionSample]:
     """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
     regions: dict[int, RegionSample] = {}
+    done, total = pools.filled
     for label in pools.open:
+        pulse(done, total, f"class {label} by itself")
         missing = pools.n - int(pools.landed[label])
         if missing * weight.shape[1] > MOST_NUMBERS:
             raise unfilled(pools, [label], f"the pool of class {label} does not fit into memory", do="lower n")
@@ -219,6 +233,7 @@ def _complete(
         near = pools.extremes.shortlist(sure)
         pools.top_up(label, sure[near].to(pools.landed.device), stream.store(region.samples[near]))
         regions[label] = replace(region, samples=region.samples[:0])
+        done += missing
     return regions
 
 
@@ -234,8 +249,9 @@ def _label(
 ) -> Probes:
     """Turn the selected candidates into labelled probes."""
     surest, unsure = pools.surest, pools.least_sure
-    inside = stream.rows(torch.cat([surest.items, unsure.items]))
-    samples = inside if space is None else space.lift(inside, stream.noise(inside.shape[0], head.width))
+    samples = stream.rows(torch.cat([surest.items, unsure.items]))
+    if space is not None:
+        samples = space.lift(samples, stream.noise(len(samples), head.width))
     count = surest.labels.numel()
     acceptance = pools.acceptance.float()
     for label, region in regions.items():

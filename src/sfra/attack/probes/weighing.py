@@ -40,6 +40,9 @@ BINS = 256
 LEADERS = 16
 """Logits that a pair is checked against first: the largest of as many sets of classes."""
 
+PILOT_LEADERS = 256
+"""The same for the pilot, which looks at no others."""
+
 LANES = 32
 """Columns of logits come in multiples of this, filled up with classes that never win."""
 
@@ -83,24 +86,24 @@ def _fold(values, most):
 @kernel
 @no_type_check
 def _leaders(bits, keys, found):
-    """Find in each of ``LEADERS`` sets of classes the one of the largest logit, or nearly so; ``bits`` are the logits'.
+    """Find in each of ``len(found)`` sets of classes the one of the largest logit, or nearly so; ``bits`` are theirs.
 
     The last bits of a float are given up for the number of the class. Ordered as integers, positive floats keep their
     order, and the largest carries its number along.
     """
-    mask = np.int32(LEADERS)
+    mask = np.int32(1)
     while mask < len(bits):
         mask = np.int32(2 * mask)
     mask -= np.int32(1)
     width = len(bits) // 2
     for j in range(width):
         keys[j] = max((bits[j] & ~mask) | np.int32(j), (bits[j + width] & ~mask) | np.int32(j + width))
-    while width > LEADERS:
+    while width > len(found):
         half = (width + 1) // 2
         for j in range(width - half):
             keys[j] = max(keys[j], keys[j + half])
         width = half
-    for g in range(LEADERS):
+    for g in range(len(found)):
         found[g] = keys[min(g, width - 1)] & mask
 
 
@@ -285,12 +288,12 @@ def weigh(
 @kernel
 @no_type_check
 def weigh_pilot(z, lines, kinds, weights):
-    """Set ``weights`` [B, C] of a tile; for rays from the leaders alone, which is seldom too much."""
+    """Set ``weights`` [B, C] of a tile; for rays from the largest logits of many sets, which is seldom too much."""
     gram, lengths, bias = lines
     B, P = z.shape
     C = weights.shape[1]
     squares, best = np.empty(P, np.float32), np.empty(P, np.float32)
-    keys, found, bits = np.empty(P, np.int32), np.empty(LEADERS, np.int64), z.view(np.int32)
+    keys, found, bits = np.empty(P, np.int32), np.empty(min(P // 2, PILOT_LEADERS), np.int64), z.view(np.int32)
     for k in range(P):
         squares[k] = gram[k, k]
     for i in range(B):

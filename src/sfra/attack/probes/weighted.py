@@ -160,7 +160,10 @@ class WeightedStream:
 
     def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
         """Make the draws again and move each along its class's row to its place."""
-        return torch.cat([self._moved(items[start : start + _MOVED]) for start in range(0, len(items), _MOVED)])
+        rows = torch.empty(len(items), self._lines.rows.shape[1])
+        for start in range(0, len(items), _MOVED):
+            rows[start : start + _MOVED] = self._moved(items[start : start + _MOVED])
+        return rows
 
     def _moved(self, items: Int[Tensor, "n 2"]) -> Float[Tensor, "n r"]:
         """Mix the plain draws of a few items as their group does, and set their component along the row."""
