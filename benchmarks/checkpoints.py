@@ -1,6 +1,7 @@
 """Make checkpoints as people have them, load each, and write down what came of it: ``docs/checkpoints.md``.
 
     python benchmarks/checkpoints.py                      # the table of checkpoints that are made on the spot
+    python benchmarks/checkpoints.py --others             # and of what other packages write (PEFT, torchao, ...)
     python benchmarks/checkpoints.py --packages FOLDER    # and of files in packages: FOLDER/NAME-VERSION-.../...
 
 Loaded means that ``head(encoder(x))`` was compared with the logits of the network before it was saved. Refused means
@@ -14,11 +15,13 @@ import re
 import tempfile
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 import torch
 
-from checkpoint_cases import CASES, Made
+from checkpoint_cases import CASES, Case, Made
+from checkpoint_cases.others import OTHERS
 from sfra.core.errors import SfraError
 from sfra.core.files import write_text
 from sfra.release import Release, load
@@ -79,8 +82,19 @@ def refusal(problem: SfraError) -> Outcome:
 
 
 def made_rows() -> Iterator[tuple[str, ...]]:
-    """Make every case in a folder of its own, and yield a row for it."""
-    for name, case in sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)):
+    """Make every case, the groups in their order."""
+    return case_rows(sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)))
+
+
+def other_rows() -> Iterator[tuple[str, ...]]:
+    """Make every case that needs another package, and name its version."""
+    for group, *row in case_rows(OTHERS.items()):
+        yield f"{group} {version(group.replace('.', '-'))}", *row
+
+
+def case_rows(cases: Iterable[tuple[str, Case]]) -> Iterator[tuple[str, ...]]:
+    """Make each case in a folder of its own, and yield a row for it."""
+    for name, case in cases:
         with tempfile.TemporaryDirectory() as folder:
             found = outcome(case.make(made_folder(Path(folder))))
         size = "" if found.difference is None else f"{found.difference:.0e}"
@@ -131,11 +145,14 @@ def main() -> None:
     """Write the tables of the page."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", type=Path, help="folder of unpacked wheels, called NAME-VERSION-...")
+    parser.add_argument("--others", action="store_true", help="and what other packages write; all must be installed")
     parser.add_argument("--page", type=Path, default=PAGE)
     asked = parser.parse_args()
     page = asked.page.read_text(encoding="utf-8")
     header = ("what", "checkpoint", "outcome", "largest difference", "as what, or why not and the way out")
     page = put(page, "made", table(header, made_rows()))
+    if asked.others:
+        page = put(page, "others", table(("package", *header[1:]), other_rows()))
     if asked.packages is not None:
         page = put(page, "packages", table(("package", "file", "outcome", header[-1]), package_rows(asked.packages)))
     write_text(asked.page, page)

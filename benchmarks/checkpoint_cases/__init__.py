@@ -4,7 +4,7 @@
 make every one of them.
 """
 
-from checkpoint_cases import directories, foreign, graphs, heads, modules, state_dicts
+from checkpoint_cases import directories, foreign, graphs, heads, modules, others, state_dicts
 from checkpoint_cases.case import CASES, Case, Made
 
-__all__ = ["CASES", "Case", "Made", "directories", "foreign", "graphs", "heads", "modules", "state_dicts"]
+__all__ = ["CASES", "Case", "Made", "directories", "foreign", "graphs", "heads", "modules", "others", "state_dicts"]

@@ -21,6 +21,7 @@ def rows(label: str) -> list[list[str]]:
     return [[cell.strip().replace(r"\|", "|") for cell in re.split(r"(?<!\\)\|", line)[1:-1]] for line in lines]
 
 
+OTHERS = {name: (outcome, text) for _, name, outcome, _, text in rows("others")}
 ROWS = {name: (group, outcome, difference, text) for group, name, outcome, difference, text in rows("made")}
 
 
@@ -43,3 +44,15 @@ def test_a_checkpoint_is_loaded_with_equal_logits_or_refused_with_the_way_out(na
     _, outcome, difference, text = ROWS[name]
     assert (outcome, text) == ("loaded" if found.loaded else "refused", found.text)
     assert (float(difference) <= 1e-5) if found.loaded else (difference == "")
+
+
+@pytest.mark.parametrize("name", checkpoints.OTHERS)
+def test_what_another_package_writes_is_loaded_or_refused_as_the_page_says(name: str, tmp_path: Path) -> None:
+    case = checkpoints.OTHERS[name]
+    outcome, text = OTHERS[name]
+    assert outcome == ("loaded" if case.way_out is None else "refused")
+    assert case.way_out is None or re.search(case.way_out, text)
+    pytest.importorskip(case.group)
+    found = checkpoints.outcome(case.make(checkpoints.made_folder(tmp_path)))
+    assert found.text == text
+    assert not found.loaded or found.difference <= 1e-5
