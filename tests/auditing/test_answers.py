@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pytest
 import torch
 
@@ -37,3 +39,23 @@ def test_forget_samples_do_not_count_and_outputs_stand_for_the_classes_that_a_he
     e = 2.718281828459045
     assert (found.samples, found.accuracy) == (4, 0.75)
     assert found.confidence == pytest.approx(e / (e + 2))
+
+
+@pytest.mark.parametrize("own", [0, 2, 6, 30])
+def test_the_best_order_is_that_of_all_orders_with_most_hits(own: int) -> None:
+    generator = torch.Generator().manual_seed(own)
+    for _ in range(20):
+        counts = torch.randint(0, 9, (4, 4), generator=generator) + own * torch.eye(4, dtype=torch.long)
+        order = Answers(counts=counts, confidence=0.5).best_order
+        hits = {
+            order: sum(int(counts[label, answer]) for label, answer in enumerate(order))
+            for order in itertools.permutations(range(4))
+        }
+        found = tuple(order[label] for label in range(4))
+        moved = sum(label != answer for label, answer in enumerate(found))
+        assert max(hits.values()) - hits[found] <= (4 - moved) / 2  # a class in place counts half a sample
+
+
+def test_labels_that_lead_their_own_answers_stay_in_place_also_where_one_has_no_samples() -> None:
+    counts = torch.tensor([[3, 3, 0], [2, 2, 1], [0, 0, 0]])
+    assert Answers(counts=counts, confidence=0.5).best_order == {0: 0, 1: 1}

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfra.attack.anchor import Anchor
-from sfra.attack.path import Trajectory
+from sfra.attack.path import Record, Trajectory
 from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.pulse import Pulse
 from sfra.attack.relearn import relearn_many
@@ -94,9 +94,14 @@ def seeds_of(config: AttackSettings) -> range:
 
 
 def relearn_jobs(
-    jobs: Sequence[Job], config: AttackSettings, *, progress: Progress | None = None, stage: str = "relearning"
+    jobs: Sequence[Job],
+    config: AttackSettings,
+    *,
+    record: Record = "all",
+    progress: Progress | None = None,
+    stage: str = "relearning",
 ) -> list[Run]:
-    """Sample probes and relearn the head of every job, as many side by side as memory allows."""
+    """Sample probes and relearn the head of every job, as many side by side as memory allows; ``record`` its epochs."""
     runs: list[Run] = []
     group: list[tuple[Job, Placed, Probes]] = []
     for job in jobs:
@@ -106,9 +111,8 @@ def relearn_jobs(
         group.append((job, placed, _probes(placed.head, forget, config, job.seed, drawing)))
         size = len(group) * group[-1][2].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
-            runs += _relearn(
-                group, config, Pulse(_part(progress, len(runs), len(jobs), len(group)), f"{stage}, epochs")
-            )
+            pulse = Pulse(_part(progress, len(runs), len(jobs), len(group)), f"{stage}, epochs")
+            runs += _relearn(group, config, record, pulse)
             group = []
         if progress is not None:
             progress(stage, len(runs) + len(group), len(jobs))
@@ -140,7 +144,9 @@ def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int
     )
 
 
-def _relearn(group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings, pulse: Pulse) -> list[Run]:
+def _relearn(
+    group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings, record: Record, pulse: Pulse
+) -> list[Run]:
     weight = choose_weight(config.forget_weight)
     paths = relearn_many(
         [placed.head for _, placed, _ in group],
@@ -152,6 +158,7 @@ def _relearn(group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings
         batch_size=config.batch_size,
         probe_weights=[weight.probe_weights(probes, at.head.classes - len(job.forget)) for job, at, probes in group],
         device=config.device,
+        record=record,
         pulse=pulse,
     )
     return [

@@ -92,14 +92,15 @@ def _audit_hidden(
     references: Sequence[Sequence[Score]],
     progress: Progress,
 ) -> list[Hidden]:
-    """Relearn every hidden group at the verdict's scale, all side by side, and measure what comes back."""
+    """Relearn every hidden group at the verdict's scale, all side by side, and measure what comes back at the end."""
     setting = Setting(scale=config.scales.verdict, variant=HIDDEN)
     jobs = [
         Job(head=subject.release.head, forget=subject.forget, setting=setting, seed=seed, anchor=subject.anchor)
         for _, subject in hidden
         for seed in seeds_of(config)
     ]
-    runs = iter(relearn_jobs(jobs, config, progress=progress, stage="relearning hidden classes"))
+    stage = "relearning hidden classes"
+    runs = iter(relearn_jobs(jobs, config, record="last", progress=progress, stage=stage))
     found = []
     for classes, subject in hidden:
         assert subject.split is not None

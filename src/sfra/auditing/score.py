@@ -31,7 +31,9 @@ def scores(measured: Sequence[Measured]) -> list[Score]:
 
 
 def _score(setting: Setting, rule: str, measured: Sequence[Measured]) -> Score | None:
-    picks = [pick for one in measured if (pick := one.chosen(rule)) is not None]
+    chosen = [(one, pick) for one in measured if (pick := one.chosen(rule)) is not None]
+    picks = [pick for _, pick in chosen]
+    epochs = tuple(one.run.path.kept[at] for one, (at, _) in chosen)
     if not picks:
         return None
     accuracies = [
@@ -57,8 +59,8 @@ def _score(setting: Setting, rule: str, measured: Sequence[Measured]) -> Score |
         forget_after=forget_after,
         floor=degenerate_floor(retain_before),
         forget_samples=picks[0][1].forget_count,
-        epoch=picks[0][0],
-        epochs=tuple(epoch for epoch, _ in picks),
+        epoch=epochs[0],
+        epochs=epochs,
     )
     return msgspec.structs.replace(score, verdict=verdict(score))
 
