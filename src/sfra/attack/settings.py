@@ -16,8 +16,10 @@ from sfra.core.cpu import check_threads
 from sfra.core.errors import InputError
 from sfra.core.head import MIN_CLASSES
 
-PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (None, 50_000, 25))
-"""Number of classes up to which, candidates per class, probes per class. The figures of the published protocol."""
+PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (5000, 50_000, 25), (None, 5000, 5))
+"""Number of classes up to which, candidates per class, probes per class.
+
+The figures of the published protocol. Beyond 5,000 classes it has none, and these are what two cores can draw."""
 
 STABLE_M, STABLE_PROBES = 200, 1800
 """M = 200 was seen to be stable at ten classes: 9 x 200 forget probes."""

@@ -3,8 +3,8 @@
 Times of one draw in nanoseconds on one core, for ``C`` classes and ``r`` coordinates, as ``benchmarks/sampler.py`` fits
 them:
 
-    plain      0.022 C r + 1.6 C + 0.8 r               logits; arg-max and log-odds of every class; normals
-    weighted   0.022 C r + 40 C + 0.8 r + 0.4 C² / s   logits; mixing and sieving; a candidate for every s-th pair
+    plain      0.021 C r + 0.9 r + 0.5 C                logits; normals; arg-max and log-odds of every class
+    weighted   0.021 C r + 0.9 r + 75 C + 0.4 C² / s    the same; mixing and sieving; a candidate for every s-th pair
 
 The plain stream needs ``n / π_k`` draws until class ``k`` is full, or fewer and conditional samples for the rest
 (``review``); the weighted one ``n s``, whatever the ``π_k``. Up to ``FEW`` classes the plain stream stays in any case:
@@ -68,12 +68,12 @@ class Plan:
 
 def plain_cost(classes: int, rank: int) -> float:
     """Return the seconds of one plain draw."""
-    return 1e-9 * (0.022 * classes * rank + 1.6 * classes + 0.8 * rank)
+    return 1e-9 * (0.021 * classes * rank + 0.9 * rank + 0.5 * classes)
 
 
 def weighted_cost(classes: int, rank: int, spread: float) -> float:
     """Return the seconds of one weighted draw."""
-    return 1e-9 * (0.022 * classes * rank + 40.0 * classes + 0.8 * rank + 0.4 * classes**2 / spread)
+    return 1e-9 * (0.021 * classes * rank + 0.9 * rank + 75.0 * classes + 0.4 * classes**2 / spread)
 
 
 def plan_weights(

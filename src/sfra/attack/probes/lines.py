@@ -18,7 +18,7 @@ GROUPS = 32
 SAME = 1e-5
 """A denominator below this, relative to the row, is zero up to rounding: the class is left to conditional sampling."""
 
-_TILE, _NARROW, _MANY = 256, 64, 2048
+_TILE, _NARROW, _MANY, _ROWS = 256, 64, 2048, 512
 
 
 def interval_of(
@@ -96,8 +96,8 @@ class Lines:
         gram = np.zeros((-(-len(A) // LANES) * LANES,) * 2, np.float32)
         squares = (A * A).sum(1)
         narrowest, degenerate = torch.empty_like(squares), torch.empty_like(squares, dtype=torch.bool)
-        for start in range(0, len(A), _MANY):  # in blocks: the whole would be twice as large in float64
-            part = slice(start, start + _MANY)
+        for start in range(0, len(A), _ROWS):  # in blocks: the whole would be twice as large in float64
+            part = slice(start, start + _ROWS)
             product = A[part] @ A.T
             gram[part, : len(A)][: len(product)] = product.numpy()
             below = (squares[part, None] - product) / squares[part, None]

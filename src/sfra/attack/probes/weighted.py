@@ -40,8 +40,8 @@ from sfra.core.cpu import cores
 SPREADS = np.geomspace(2.0, 256.0, 29)
 """The spreads of weights that are looked at."""
 
-PILOT_DRAWS = 4096
-"""Draws that find the probabilities and how far the weights spread."""
+PILOT_DRAWS, PILOT_WEIGHTS = 4096, 2**25
+"""Draws that find the probabilities and the spread of weights; fewer where there would be more weights than this."""
 
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 """A candidate wins by more than this, relative to the size of a logit, so that whoever looks finds the same arg-max."""
@@ -60,10 +60,11 @@ class Pilot:
     """Share of a class's candidates that would repeat a draw, for each of ``SPREADS``."""
 
     @classmethod
-    def of(cls, lines: Lines, seed: int, draws: int = PILOT_DRAWS) -> Pilot:
+    def of(cls, lines: Lines, seed: int) -> Pilot:
         """Weigh the draws of a stream of their own."""
         from sfra.attack.probes import weighing
 
+        draws = min(PILOT_DRAWS, PILOT_WEIGHTS // len(lines.bias) // lines.tile * lines.tile)
         weights = np.empty((draws, len(lines.bias)), np.float32)
         for first in range(0, draws, lines.tile):
             z = lines.logits(first, weighing.PILOT, np.uint64(seed))
@@ -72,7 +73,7 @@ class Pilot:
         back = lines.order.argsort()
         mean = weights.mean(axis=0, dtype=np.float64)
         weights /= np.where(mean > 0, mean, 1.0).astype(np.float32)
-        over = np.stack([np.maximum(weights - np.float32(spread), 0).mean(axis=0) for spread in SPREADS])
+        over = np.stack([sum(np.maximum(row - np.float32(s), 0) for row in weights) for s in SPREADS]) / draws
         return cls(probability=mean[back], repeats=np.where(mean > 0, over, np.inf)[:, back])
 
 
