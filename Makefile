@@ -7,7 +7,7 @@ JOBS   ?= auto
 SUDO   := $(if $(filter-out 0,$(shell id -u)),sudo)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo browser latex test lint types notebook examples check package docs bench reproduce-report torture torture-short benchmarks clean
+.PHONY: help demo browser latex test lint types notebook examples check package docs bench reproduce-report torture torture-short fuzz benchmarks clean
 
 help:            ## List what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /make \1\t/' | expand -t 24
@@ -77,6 +77,10 @@ torture: $(VENV)/.dev  ## Kill a benchmark fifty times, locally and under Ray, a
 torture-short: $(VENV)/.dev  ## The same with a handful of kills
 	$(BIN)/python benchmarks/torture.py --protocol digits-tiny --kills 5 --linger 3
 	$(BIN)/python benchmarks/torture.py --executor ray --kills 3
+
+fuzz: $(VENV)/.dev  ## Feed odd and hostile inputs to the command line; kill trainings, and let audits race
+	$(BIN)/python benchmarks/fuzz.py --inputs 10000 --seconds 60
+	$(BIN)/python benchmarks/kills.py
 
 check: test lint types examples  ## Tests, style, types and examples
 
