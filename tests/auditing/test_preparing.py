@@ -114,6 +114,11 @@ def test_a_preparation_without_images_is_refused() -> None:
             audit(model, 3, data=data, preprocess=DARK, **QUICK)
 
 
+def test_a_head_with_images_to_prepare_asks_for_the_whole_model() -> None:
+    with pytest.raises(InputError, match="whole model"):
+        audit(Head(torch.eye(4)), 3, data=stripes(), preprocess=DARK, **QUICK)
+
+
 def test_a_directory_that_does_not_say_is_a_finding_until_the_caller_does() -> None:
     raw = audit(release(silent=True), 3, data=(DARK(stripes()[0]), stripes()[1]), **QUICK)
     assert "images-unprepared" in {one.code for one in raw.findings}

@@ -177,6 +177,17 @@ def test_without_a_reference_a_class_that_comes_back_as_hidden_ones_do_is_taken_
     assert overall_verdict(both(beside, beside), row_is_odd=False, sight=sight) == "generic"  # a reference decides
 
 
+@pytest.mark.parametrize(("released", "amount"), [(0.95, "Almost all"), (0.0, "Part")])
+def test_like_hidden_speaks_of_the_head_as_released_where_the_class_comes_back_in_it(
+    released: float, amount: str
+) -> None:
+    own, fresh = (
+        msgspec.structs.replace(reading(rs=gain, delta=None, low=None), forget_before=0.0, forget_after=gain)
+        for gain in (released, 0.45)
+    )
+    assert conclude("like-hidden", both(own, fresh), [])[1].startswith(f"{amount} of the forgotten class comes back")
+
+
 def test_the_worst_verdict_is_the_gravest() -> None:
     assert worst(["not-recovered", "recovered", "generic"]) == "recovered"
     assert worst(["generic", "blind", "not-recovered"]) == "blind"

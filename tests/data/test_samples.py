@@ -118,6 +118,11 @@ def test_normalised_floats_are_not_normalised_again() -> None:
     assert len(open_samples(images(BYTES / 255 * 2 - 1)).images) == 30
 
 
+def test_bytes_written_as_floats_are_not_called_normalised() -> None:
+    with pytest.raises(InputError, match=r"(?s)not in 0 to 1.*uint8, or divide"):
+        open_samples(images(BYTES.float()), prepare=PREPARE)
+
+
 def of_two_sizes(folder: Path) -> ImageSet:
     (folder / "a").mkdir()
     for i, side in enumerate((8, 8, 6, 8)):

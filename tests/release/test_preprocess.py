@@ -83,7 +83,7 @@ def test_means_are_those_of_the_channels_as_the_network_takes_them() -> None:
 
 
 def test_what_is_done_is_said_in_words() -> None:
-    assert str(Preprocess()) == "as they are, values in 0 to 1"
+    assert str(Preprocess()) == "as they are, bytes divided by 255"
     whole = Preprocess(resize=256, crop=(224, 224), resample="bicubic", mean=(0.5,) * 3, std=(0.2, 0.3, 0.4))
     assert str(whole) == (
         "shorter side resized to 256 (bicubic), centre of 224 x 224 cut out, mean 0.5, std 0.2, 0.3, 0.4"

@@ -191,12 +191,15 @@ def _like(model: Release, other: Opened) -> Opened:
 
 def _check_prepared(release: Release, data: Labelled) -> None:
     """Refuse a preparation of images where there are none."""
-    if release.encoder is None or not isinstance(data, ImageSet) or data.ready:
+    images = isinstance(data, ImageSet) and not data.ready
+    if release.encoder is None or not images:
         raise InputError(
             "there are no images to prepare",
             expected="a network and images",
             got=f"{release.source}, {'no data' if data is None else data.source}",
-            do="leave preprocess out (--size, --resize, --crop, --mean, --std, --resample, --channels)",
+            do="audit the whole model, not its head alone (a state dict: with --arch)"
+            if images
+            else "leave preprocess out (--size, --resize, --crop, --mean, --std, --resample, --channels)",
         )
 
 

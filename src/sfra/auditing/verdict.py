@@ -258,7 +258,8 @@ def conclude(code: str, found: Sequence[Score], findings: Sequence[Finding]) -> 
     critical = next((one for one in findings if one.severity == "critical"), None)
     if critical is None:
         fresh = next((one for one in found if one.variant == "reset-row"), None)
-        own = found[0] if found and verdict(found[0]) == code else fresh or (found[0] if found else None)
+        alone = "no-reference" if code == "like-hidden" else code
+        own = found[0] if found and verdict(found[0]) == alone else fresh or (found[0] if found else None)
         return code, statement(code, own)
     return "unusable", f"{statement('unusable', None)} {critical.message}{REMEDY} {critical.remedy}."
 

@@ -252,11 +252,14 @@ class ImageSet(_Labelled):
     def _raw(self, block: Tensor) -> Tensor:
         low, high = block.aminmax()
         if low < -ROUNDING or high > 1 + ROUNDING:
+            normalised = low < -ROUNDING
             raise InputError(
-                f"the images of {self.source} would be normalised twice",
-                expected="uint8, or floats in [0, 1]: this model comes with its own preprocessing",
+                f"the images of {self.source} {'would be normalised twice' if normalised else 'are not in 0 to 1'}",
+                expected="uint8, or floats in [0, 1]: they are still to be prepared for the model",
                 got=f"floats from {low:.4g} to {high:.4g}",
-                do="pass the images as they were before normalisation",
+                do="pass the images as they were before normalisation"
+                if normalised
+                else "pass them as uint8, or divide them by their largest value: 255 for bytes",
             )
         return block
 

@@ -107,7 +107,7 @@ class Preprocess:
             said.append(f"centre of {self.crop[0]} x {self.crop[1]} cut out")
         if set(self.mean) | set(self.std) - {1.0} != {0.0}:
             said.append(f"mean {_numbers(self.mean)}, std {_numbers(self.std)}")
-        return ", ".join(said) or "as they are, values in 0 to 1"
+        return ", ".join(said) or "as they are, bytes divided by 255"
 
     def options(self) -> dict[str, str]:
         """Write it as options of the command line, by name; what is as usual is left out.
