@@ -4,21 +4,26 @@ Times are CPU time of one thread, for heads of random rows; the constants are fi
 columns are what the model says.
 
     python benchmarks/sampler.py
+    python benchmarks/sampler.py --head head.npz --n 50000 --m 25     # the probes of one head instead
 """
 
 from __future__ import annotations
 
+import argparse
+import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import torch
 from scipy.optimize import nnls
 
-from sfra.attack.probes import proposals, scores
+from sfra.attack.probes import proposals, sample_probes, scores
 from sfra.attack.probes.choose import plain_cost, plan_weights, weighted_cost
 from sfra.attack.probes.stream import CompiledStream
 from sfra.attack.probes.weighted import WeightedStream
+from sfra.core.head import Head
 
 SHAPES = [(150, 149), (300, 299), (300, 64), (600, 599), (1000, 256), (1000, 999), (2000, 512)]
 SPREAD = 8.0
@@ -51,8 +56,30 @@ def measure(classes: int, rank: int) -> tuple[float, float]:
     return 1e9 * one, 1e9 * cpu_seconds(lambda: weighted._chunk(0, 2, *limits)) / (2 * tile)
 
 
+def probe(head: Head, n: int, m: int) -> None:
+    """Print what the probes of one head cost; memory is beyond what the imports take."""
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    began = time.process_time()
+    probes = sample_probes(head, 0, n=n, m=m)
+    seconds = time.process_time() - began
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory
+    inside = (head(probes.samples).argmax(1) == probes.sources).float().mean()
+    print(probes)
+    print(
+        f"{seconds:.1f} CPU seconds, {memory // 1024} MiB, repeats {probes.repeats:.1e}, in their regions {inside:.6f}"
+    )
+
+
 def main() -> None:
     """Measure, fit, print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--head", type=Path, help="weight and bias of a head")
+    parser.add_argument("--n", type=int, default=50_000)
+    parser.add_argument("--m", type=int, default=25)
+    given = parser.parse_args()
+    if given.head:
+        probe(Head.load(given.head), given.n, given.m)
+        return
     found = np.array([measure(*shape) for shape in SHAPES])
     C, r = np.array(SHAPES, float).T
     terms = np.stack([C * r, C, r], axis=1)
