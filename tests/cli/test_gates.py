@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 import sfra
@@ -92,6 +93,15 @@ def test_an_audit_that_would_not_have_seen_the_class_fails_gates_on_numbers(blin
 @pytest.mark.parametrize("gate", ["verdict==recovered", "verdict in (recovered, inconclusive)", "seconds>1e9"])
 def test_a_gate_on_the_verdict_by_name_means_what_it_says(blind: AuditReport, gate: str) -> None:
     assert failures([parse(gate)], blind) == []
+
+
+@pytest.mark.parametrize("gate", ["delta_rs>0.1", "rs>0.99", "clear==false", "verdict==recovered", "verdict!=generic"])
+def test_a_class_that_comes_back_with_a_fresh_row_passes_no_gate_on_the_released_row(
+    blind: AuditReport, gate: str
+) -> None:
+    hidden = msgspec.structs.replace(blind, verdict="recovered-after-reset")
+    [sentence] = failures([parse(gate)], hidden)
+    assert "recovered-after-reset" in sentence
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,9 @@ def test_the_metadata_of_a_card_is_what_hugging_face_reads(audit: AuditResult) -
         ("sfra_delta_rs", round(audit.delta_rs, 4)),
         ("sfra_forget_accuracy_after", round(audit.forget.after, 4)),
     }
+    reset = next(one for one in audit.results if one.variant == "reset-row")
+    card = model_card([msgspec.structs.replace(audit, verdict="recovered-after-reset")])
+    assert f"value: {round(reset.rs, 4)}\n" in card
     assert {one.task_type for one in results} == {"image-classification"}
     assert body.startswith("\n## Unlearning audit\n\n")
     assert body.count(f"**{audit.verdict}.** ") == 2

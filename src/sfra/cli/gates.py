@@ -23,6 +23,9 @@ OPERATORS = {
     ">": operator.gt,
     "<": operator.lt,
 }
+AFTER_RESET = "recovered-after-reset"
+"""A verdict that rests on a fresh row; a gate that names ``recovered`` means it too."""
+
 ALWAYS = ("seconds", "findings")
 """Numbers that need no evaluation data."""
 
@@ -56,7 +59,8 @@ class Gate:
     def holds(self, value: float | bool | str) -> bool:
         """Say whether the run fails."""
         if isinstance(self.bound, tuple):
-            return (value in self.bound) == (self.symbol in ("==", "in"))
+            named = value in self.bound or (value == AFTER_RESET and "recovered" in self.bound)
+            return named == (self.symbol in ("==", "in"))
         return bool(OPERATORS[self.symbol](float(value), self.bound))
 
 
@@ -133,7 +137,8 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
     """Return the gates, each with a sentence if it fails.
 
     An audit that cannot carry a verdict passes no gate. One that would not have seen the class passes none on numbers:
-    a low number there shows nothing.
+    a low number there shows nothing. Nor does one in which the class comes back with a fresh row: the numbers are those
+    of the head as released.
     """
     kind = VERDICTS[report.verdict].kind
     values = {**report.scalars(), "verdict": report.verdict, "clear": kind == "clear"}
@@ -149,7 +154,7 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
             judged[str(gate)] = f"gate failed: {gate} ({about})"
         elif gate.name not in ALWAYS and kind == "unusable":
             judged[str(gate)] = f"gate failed: {gate} cannot be judged: {report.statement}"
-        elif gate.name not in ALWAYS and kind == "blind" and gate.name != "verdict":
+        elif gate.name not in (*ALWAYS, "verdict") and (kind == "blind" or report.verdict == AFTER_RESET):
             judged[str(gate)] = (
                 f"gate failed: {gate} cannot be judged: {gate.name} is {shown}, but the verdict is {report.verdict}. "
                 f"{report.statement}"

@@ -82,10 +82,12 @@ def _about(audit: AuditResult) -> str:
 def _metadata(audit: AuditResult) -> Iterator[str]:
     """Yield one entry of ``model-index``; texts are quoted as in JSON, which YAML reads too."""
     lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
+    reset = [one for one in audit.results if one.variant == "reset-row" and audit.verdict == "recovered-after-reset"]
+    score, row = (reset or audit.results)[0], ", its row drawn anew" if reset else ""
     values = {
-        "sfra_rs": (audit.rs, f"Relearning score (RS) of {lost}"),
-        "sfra_delta_rs": (audit.delta_rs, f"ΔRS of {lost}, against a model trained without it"),
-        "sfra_forget_accuracy_after": (audit.forget.after, f"Accuracy on {lost} after relearning"),
+        "sfra_rs": (score.rs, f"Relearning score (RS) of {lost}{row}"),
+        "sfra_delta_rs": (score.delta_rs, f"ΔRS of {lost}{row}, against a model trained without it"),
+        "sfra_forget_accuracy_after": (score.forget_after, f"Accuracy on {lost} after relearning{row}"),
     }
     yield "  - task:"
     yield "      type: image-classification"
