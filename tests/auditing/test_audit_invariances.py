@@ -18,9 +18,9 @@ from sfra.unlearn.disguises import DISGUISES
 
 
 def comparable(report: AuditReport) -> dict[str, Any]:
-    """Return all that must not depend on the scale of the release: everything but the native readings and times."""
+    """Return all that must not depend on the scale of the release (not native readings, times, the digest)."""
     plain = json.loads(report.to_json())
-    for name in ("seconds", "created"):
+    for name in ("seconds", "created", "relearned_head_digest"):
         del plain[name]
     for name in ("results", "traces", "probes"):
         plain[name] = [row for row in plain[name] if row["scale"] != "native"]
