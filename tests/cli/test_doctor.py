@@ -66,7 +66,9 @@ def test_labels_in_another_order_are_noticed(files: Files, capfd: Capture) -> No
     shifted = write_features(files.folder / "shifted.npz", labels=(LABELS + 1) % C)
     found = doctor(capfd, files.head, "--data", shifted)
     assert "class-order" in {one["code"] for one in found["data"]["findings"]}
-    assert "What to do: number the labels" in run(capfd, "doctor", files.head, "--data", shifted).out
+    said = run(capfd, "doctor", files.head, "--data", shifted).out
+    assert "What to do: number the labels" in said
+    assert "sfra explain class-order" in said
 
 
 def test_network_is_described_with_its_size_and_how_it_wants_images(files: Files, capfd: Capture) -> None:

@@ -14,6 +14,7 @@ from torch import nn
 from sfra.auditing.evaluate import confusion
 from sfra.auditing.findings.facts import normalises
 from sfra.auditing.findings.fit import class_order, confidence_gap, images_unprepared, inputs_differ, retain_low
+from sfra.auditing.findings.registry import critical
 from sfra.auditing.findings.release import row_outlier
 from sfra.auditing.inputs import input_shape, load_parts, open_subject
 from sfra.auditing.naming import check_order
@@ -64,7 +65,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     @property
     def suspects(self) -> list[int]:
         """Return the classes that may be the forgotten ones: unrecognised though most are, or else with an odd row."""
-        unknown = [] if self.data is None else forgotten(self.data.unknown, self.outputs)
+        unknown = [] if self.data is None or self.data.wrong else forgotten(self.data.unknown, self.outputs)
         return unknown or [row.label for row in self.odd_rows]
 
 
@@ -80,6 +81,11 @@ class OnData(Struct, frozen=True, kw_only=True):
     """Accuracy on the classes that the model recognises in fewer than half of their samples."""
     findings: tuple[Finding, ...]
     """What speaks against these data for this model."""
+
+    @property
+    def wrong(self) -> str | None:
+        """Return the code of a finding that says that these numbers carry nothing."""
+        return next((one.code for one in critical(self.findings)), None)
 
 
 def examine(

@@ -69,7 +69,8 @@ def doctor(
     elif not quiet:
         needs = [f"  {name:<12} {why}" for name, why in missing.items()]
         typer.echo(printable("\n".join([*_lines(found), "", "An audit also needs:", *needs])))
-        print_next([line])
+        wrong = None if found.data is None else found.data.wrong
+        print_next([line] if wrong is None else [command("explain", wrong), line])
 
 
 def _lines(found: Examined) -> Iterator[str]:

@@ -79,7 +79,7 @@ class OnnxEncoder:
             raise InputError(
                 "the model cannot process these images",
                 got=f"shape {list(images.shape)}: {one_line(problem)}",
-                do="resize and normalise the images as the model expects them",
+                do="prepare the images as the model expects them: --size, --channels (in Python: preprocess=)",
             ) from None
         return torch.from_numpy(features), torch.from_numpy(output)
 

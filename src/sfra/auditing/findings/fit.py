@@ -46,7 +46,10 @@ def class_order(answers: Answers) -> Finding | None:
         f"The released model {how}. So read, {percent(other)} of these {samples} samples are right, and "
         f"{percent(own)} as labelled: the labels are not in the order of the model's outputs."
     )
-    remedy = "number the labels as the model numbers its outputs, from 0; names of the classes in the data settle it"
+    remedy = (
+        "number the labels as the model numbers its outputs, from 0; where model and data both have names of the "
+        "classes, these settle it"
+    )
     return above(other - own - CERTAIN * 0.5 / samples**0.5, MISORDERED, "class-order", "critical", message, remedy)
 
 
