@@ -79,7 +79,7 @@ def test_a_method_of_others_keeps_its_look_beside_any_of_ours() -> None:
 
 def test_without_the_package_the_error_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "altair", None)
-    with pytest.raises(MissingPackageError, match=r"figures need the package altair\n.*pip install 'sfra\[figures\]'"):
+    with pytest.raises(MissingPackageError, match=r"figures need the package altair\n.*pip install 'sfra\[report\]'"):
         altair()
 
 
