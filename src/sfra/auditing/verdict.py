@@ -107,7 +107,8 @@ VERDICTS: dict[str, Verdict] = {
     ),
     "recovered-after-reset": Verdict(
         kind="back",
-        sentence="The class comes back once its odd output row is reset: it was hidden at the head.",
+        sentence="{amount} of the class comes back once its odd output row is reset: it was hidden at the head. RS and "
+        "ΔRS of the row as released do not show it.",
         do="Do not call the class forgotten: whoever draws its row anew has it back. Unlearn in "
         "another way, or train anew without the class.",
     ),
@@ -251,17 +252,18 @@ def overall_verdict(found: Sequence[Score], *, row_is_odd: bool, sight: Sight) -
 
 
 def conclude(code: str, found: Sequence[Score], findings: Sequence[Finding]) -> tuple[str, str]:
-    """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy.
-
-    The statement speaks of the head as released where that alone says as much, and else of the one with a fresh row.
-    """
+    """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy."""
     critical = next((one for one in findings if one.severity == "critical"), None)
     if critical is None:
-        fresh = next((one for one in found if one.variant == "reset-row"), None)
-        alone = "no-reference" if code == "like-hidden" else code
-        own = found[0] if found and verdict(found[0]) == alone else fresh or (found[0] if found else None)
-        return code, statement(code, own)
+        return code, statement(code, carrying(code, found))
     return "unusable", f"{statement('unusable', None)} {critical.message}{REMEDY} {critical.remedy}."
+
+
+def carrying(code: str, found: Sequence[Score]) -> Score | None:
+    """Return the score that a verdict speaks of: as released if that alone says as much, and else with a fresh row."""
+    released = next(iter(found), None)
+    fresh = next((one for one in found if one.variant == "reset-row"), None)
+    return released if verdict(released) == ("no-reference" if code == "like-hidden" else code) else fresh or released
 
 
 def verdict(score: Score | None) -> str:

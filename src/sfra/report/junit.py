@@ -8,7 +8,7 @@ from typing import Literal
 from xml.etree import ElementTree as Xml
 
 from sfra.auditing.result import AuditResult
-from sfra.auditing.verdict import VERDICTS, Kind, statement
+from sfra.auditing.verdict import VERDICTS, Kind, carrying, statement
 from sfra.core.errors import printable
 from sfra.report.classes import class_name
 
@@ -56,7 +56,9 @@ def junit(audit: AuditResult, judged: Mapping[str, str | None]) -> str:
 
 
 def _classes(audit: AuditResult) -> Iterator[_Case]:
-    each = {one.label: (one.verdict, statement(one.verdict, next(iter(one.scores), None))) for one in audit.classes}
+    each = {
+        one.label: (one.verdict, statement(one.verdict, carrying(one.verdict, one.scores))) for one in audit.classes
+    }
     usable = VERDICTS[audit.verdict].kind != "unusable"
     for label in audit.forget_classes:
         verdict, said = each.get(label, (audit.verdict, "")) if usable else (audit.verdict, "")

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sfra.auditing.result import AuditResult
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdict import VERDICTS, carrying
 from sfra.bench.tables.table import escape_markdown
 from sfra.core.errors import InputError, printable
 from sfra.report.classes import class_name, label_name
@@ -82,8 +82,9 @@ def _about(audit: AuditResult) -> str:
 def _metadata(audit: AuditResult) -> Iterator[str]:
     """Yield one entry of ``model-index``; texts are quoted as in JSON, which YAML reads too."""
     lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
-    reset = [one for one in audit.results if one.variant == "reset-row" and audit.verdict == "recovered-after-reset"]
-    score, row = (reset or audit.results)[0], ", its row drawn anew" if reset else ""
+    back = VERDICTS[audit.verdict].kind == "back"
+    score = (carrying(audit.verdict, audit.results) if back else None) or audit.results[0]
+    row = ", its row drawn anew" if score.variant == "reset-row" else ""
     values = {
         "sfra_rs": (score.rs, f"Relearning score (RS) of {lost}{row}"),
         "sfra_delta_rs": (score.delta_rs, f"ΔRS of {lost}{row}, against a model trained without it"),
