@@ -83,7 +83,7 @@ def _round(out: Path, kills: int, chance: random.Random) -> int:
 
 def race_audits(folder: Path, times: int) -> list[str]:
     """Let two audits write to one folder at once, each twenty times, and read it all the while."""
-    from sfra.auditing.result import read_result
+    from sfra.auditing.stored import read_result
     from sfra.core.errors import InputError
 
     problems, reads = list[str](), 0

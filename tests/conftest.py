@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from builders.instrument import install
 from builders.once import made_once
@@ -13,6 +14,16 @@ from builders.once import made_once
 install("sfra")
 if (processes := int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))) > 1:  # they share the cores
     os.environ.setdefault("OMP_NUM_THREADS", str(max(1, (os.cpu_count() or 1) // processes)))
+settings.register_profile("repeatable", derandomize=True)
+settings.load_profile("repeatable")
+
+
+@pytest.fixture(autouse=True)
+def _same_numbers_every_time() -> None:
+    """Seed what draws without a generator of its own, such as the weights of a fresh layer."""
+    import torch  # not sooner: it reads the number of threads once
+
+    torch.manual_seed(0)
 
 
 @pytest.fixture(scope="session")

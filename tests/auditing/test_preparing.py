@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.inputs import open_inputs
-from sfra.auditing.result import AuditReport, parse_result, read_result
+from sfra.auditing.result import AuditReport
+from sfra.auditing.stored import parse_result, read_result
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.release import Preprocess, Release, load

@@ -12,7 +12,8 @@ import torch
 
 from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
-from sfra.auditing.result import AuditReport, read_result
+from sfra.auditing.result import AuditReport
+from sfra.auditing.stored import read_result
 from sfra.auditing.verdict import margin
 from sfra.core.errors import InputError
 

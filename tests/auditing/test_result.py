@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from builders.audits import FORGET, SMALL, compare, hidden, never_seen
 from sfra.auditing.audit import audit
-from sfra.auditing.result import SCHEMA, AuditReport, read_result
+from sfra.auditing.result import SCHEMA, AuditReport
+from sfra.auditing.stored import read_result
 from sfra.auditing.verdict import statement
 from sfra.core.errors import InputError
 from sfra.core.head import Head

@@ -12,7 +12,8 @@ from html.parser import HTMLParser
 from typing import Any
 
 from builders.audits import SMALL, compare, hidden, never_seen
-from sfra.auditing.result import AuditResult, parse_result
+from sfra.auditing.result import AuditResult
+from sfra.auditing.stored import parse_result
 from sfra.bench.protocol import Protocol
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import OF_AUDIT, OF_READING, AuditRow, FailureRow, Rows

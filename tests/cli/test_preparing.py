@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from builders.cli import SMALL, Files, run
-from sfra.auditing.result import parse_result
+from sfra.auditing.stored import parse_result
 from sfra.cli.preparing import chosen
 from sfra.core.errors import InputError
 from sfra.release.preprocess import Preprocess

@@ -12,7 +12,8 @@ from msgspec.structs import replace
 
 import sfra
 from builders.cli import BIAS, FEATURES, LABELS, WEIGHT
-from sfra.auditing.result import AuditReport, parse_result
+from sfra.auditing.result import AuditReport
+from sfra.auditing.stored import parse_result
 from sfra.auditing.verdict import VERDICTS
 from sfra.core.errors import InputError, MissingPackageError
 from sfra.data import FeatureSet

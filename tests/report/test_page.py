@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from builders.pages import DATE, HOSTILE, Parsed, page_data, true_audit, true_result
 from sfra.auditing import findings
-from sfra.auditing.result import Finding, parse_result
+from sfra.auditing.result import Finding
+from sfra.auditing.stored import parse_result
 from sfra.auditing.verdict import KINDS, VERDICTS, conclude
 from sfra.core.errors import InputError
 from sfra.report import audit_page, find_audits, overview_page, read_audit

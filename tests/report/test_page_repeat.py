@@ -15,7 +15,8 @@ from safetensors.torch import save_file
 
 from builders.audits import hidden, never_seen
 from builders.pages import DATE, true_audit, true_result
-from sfra.auditing.result import AuditResult, parse_result
+from sfra.auditing.result import AuditResult
+from sfra.auditing.stored import parse_result
 from sfra.cli import main
 from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import save_model

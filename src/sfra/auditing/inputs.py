@@ -22,7 +22,8 @@ from sfra.auditing.naming import (
     forget_classes,
     placed_names,
 )
-from sfra.auditing.result import AuditReport, AuditResult, read_result
+from sfra.auditing.result import AuditReport, AuditResult
+from sfra.auditing.stored import read_result
 from sfra.auditing.subject import Subject, refuse_same
 from sfra.auditing.taken import Labelled, taken_by
 from sfra.core.errors import InputError

@@ -1,11 +1,10 @@
-"""The result of an audit, as types: what ``audit.json`` holds, how it is written, and how a stranger's is read.
+"""The result of an audit, as types: what ``audit.json`` holds, and how it is written.
 
 The JSON schema comes from these types (``schema.py``); ``docs/audit-json.md`` describes the keys.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from operator import attrgetter
 from pathlib import Path
@@ -15,9 +14,8 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sfra.core.errors import InputError
-from sfra.core.files import alone, to_bytes, write_together
+from sfra.core.files import to_bytes, write_together
 from sfra.core.head import Head
-from sfra.core.text import parse_json
 from sfra.core.views import VIEWS
 from sfra.release.preprocess import Preprocess
 
@@ -407,7 +405,7 @@ class AuditReport(AuditResult, frozen=True, kw_only=True):
     def save(self, folder: str | Path) -> Path:
         """Write ``audit.json`` and ``relearned_head.safetensors`` to a folder, both or none.
 
-        A process that is killed between the two leaves a pair that :func:`read_result` refuses.
+        A process that is killed between the two leaves a pair that :func:`sfra.auditing.stored.read_result` refuses.
         """
         out = Path(folder)
         if out.exists() and not out.is_dir():
@@ -415,62 +413,3 @@ class AuditReport(AuditResult, frozen=True, kw_only=True):
         head, audit = out / HEAD_FILE, out / "audit.json"
         write_together({head: self.relearned_head.to_safetensors(), audit: to_bytes(self.to_json())})
         return audit
-
-
-def read_result(file: Path) -> AuditResult:
-    """Read an ``audit.json``, which may be a stranger's, of this version of the layout or of version 1.
-
-    Raises:
-        InputError: There is none, or it is not the result of an audit.
-    """
-    if not file.is_file():
-        raise InputError(f"cannot read {file}", expected="an audit.json that sfra wrote", got="no such file")
-    try:
-        with alone(file.parent):
-            found, head = parse_json(file.read_text(encoding="utf-8")), _digest(file.parent / HEAD_FILE)
-    except (OSError, ValueError) as problem:  # also text that is not UTF-8
-        do = "it may be truncated or changed by hand: copy it again, or repeat the audit"
-        raise InputError(
-            f"cannot read {file}", expected="an audit.json that sfra wrote, in UTF-8", got=problem, do=do
-        ) from None
-    result = parse_result(found, str(file))
-    if result.relearned_head_digest and head and head != result.relearned_head_digest:
-        raise InputError(
-            f"audit.json and {HEAD_FILE} in {file.parent} are not of the same audit",
-            expected=f"SHA-256 {result.relearned_head_digest[:16]}… of {HEAD_FILE}",
-            got=f"{head[:16]}…",
-            do="an audit may have been stopped while it wrote them: repeat it",
-        )
-    return result
-
-
-def _digest(file: Path) -> str | None:
-    """Return the SHA-256 of a file, or None if there is none."""
-    if not file.is_file():
-        return None
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()
-
-
-def parse_result(content: object, source: str) -> AuditResult:
-    """Check the content of an ``audit.json`` against the types; ``source`` names it in messages."""
-    schema = content.get("schema") if isinstance(content, dict) else type(content).__name__
-    if schema not in (SCHEMA, "sfra.audit/1", "sfra.audit/2"):
-        raise InputError(
-            f"{source} is not the result of an audit", expected=f'"schema": "{SCHEMA}"', got=repr(schema)[:80]
-        )
-    assert isinstance(content, dict)
-    if schema == "sfra.audit/1":
-        content = content | {"traces": content.get("trajectory")}
-    if schema != SCHEMA:
-        reference = content.get("reference")
-        content = content | {"schema": SCHEMA, "references": [] if reference is None else [reference]}
-    try:
-        return msgspec.convert(content, AuditResult)
-    except msgspec.ValidationError as problem:
-        raise InputError(
-            f"{source} is not what its schema promises",
-            expected="an audit.json as sfra wrote it",
-            got=str(problem)[:200],
-            do="it may be changed by hand: copy it again, or repeat the audit",
-        ) from None

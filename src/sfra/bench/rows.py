@@ -8,7 +8,7 @@ from typing import Annotated, Any, TypeVar
 
 import msgspec
 
-from sfra.auditing.result import read_result
+from sfra.auditing.stored import read_result
 from sfra.bench.contents import Count, Number, origin_of
 from sfra.bench.engine.cell import reachable
 from sfra.bench.engine.store import Store

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from sfra.auditing.result import SCHEMA, AuditResult, read_result
+from sfra.auditing.result import SCHEMA, AuditResult
+from sfra.auditing.stored import read_result
 from sfra.bench.contents import Bar, Change, Point, origin_of
 from sfra.bench.engine.store import Store
 from sfra.bench.grid import open_store

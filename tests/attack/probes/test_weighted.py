@@ -16,7 +16,7 @@ from torch import Tensor
 from builders.algorithm import HEAD, compiled_draws, logits_of, normal
 from sfra.attack.probes import choose as choosing
 from sfra.attack.probes import sample_probes
-from sfra.attack.probes.choose import FEW, choose, plan_weights
+from sfra.attack.probes.choose import FEW, plan_weights
 from sfra.attack.probes.lines import Lines, interval_of
 from sfra.attack.probes.mixing import SIZE, matrix
 from sfra.attack.probes.rowspace import row_space
@@ -147,12 +147,11 @@ def test_the_length_of_a_chunk_changes_no_candidate() -> None:
         assert torch.equal(one.scores, other.scores)
 
 
-def test_few_classes_keep_the_plain_stream_bit_for_bit() -> None:
+def test_few_classes_keep_the_plain_stream_bit_for_bit(monkeypatch: pytest.MonkeyPatch) -> None:
     assert same(sample_probes(HEAD, 3, n=400, m=20), sample_probes(HEAD, 3, n=400, m=20, path="plain"))
-    assert (
-        choose(torch.eye(FEW), torch.zeros(FEW), torch.ones(FEW, dtype=torch.bool), n=10**6, seed=0, max_draws=9)
-        is None
-    )
+    monkeypatch.setattr(choosing, "CLEARLY", 0.0)  # however cheap the weighted one is
+    assert sample_probes(Head(torch.eye(FEW)), 3, n=20, m=2).engine == "compiled"
+    assert sample_probes(Head(torch.eye(FEW + 1)), 3, n=20, m=2).engine == "weighted"
 
 
 def many() -> Head:
@@ -169,8 +168,7 @@ def test_many_classes_take_the_weighted_stream_where_it_is_clearly_cheaper(monke
     assert (logits.argmax(1) == probes.sources.numpy()).all()
     assert 0.96 < float(probes.acceptance.sum()) < 1.01
     monkeypatch.setattr(choosing, "CLEARLY", 1e9)
-    retain = torch.arange(FEW + 22) != 3
-    assert choose(many().weight, many().bias, retain, n=4000, seed=0, max_draws=10**9) is None
+    assert sample_probes(many(), 3, n=20, m=5).engine == "compiled"
 
 
 @pytest.mark.parametrize("how", [{"score": "entropy"}, {"proposal": "uniform"}])

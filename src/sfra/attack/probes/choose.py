@@ -57,6 +57,11 @@ class Plan:
     plain_seconds: float
     """The same for the plain stream."""
 
+    @property
+    def pays(self) -> bool:
+        """Tell whether this is clearly the cheaper way."""
+        return CLEARLY * self.seconds < self.plain_seconds
+
     def stream(self, seed: int, threads: int) -> WeightedStream:
         """Open the stream."""
         return WeightedStream(self.lines, self.bounds, seed=seed, threads=threads)
@@ -115,19 +120,3 @@ def plan_weights(
         seconds=float(seconds),
         plain_seconds=one * (WARM_UP + min(now, later)),
     )
-
-
-def choose(
-    weight: Float[Tensor, "C r"],
-    bias: Float[Tensor, " C"],
-    retain: Bool[Tensor, " C"],
-    *,
-    n: int,
-    seed: int,
-    max_draws: int,
-) -> Plan | None:
-    """Return the weighted stream where it is clearly the cheaper way."""
-    if len(bias) <= FEW:
-        return None
-    plan = plan_weights(weight, bias, retain, n=n, seed=seed, max_draws=max_draws)
-    return plan if CLEARLY * plan.seconds < plan.plain_seconds else None

@@ -14,7 +14,7 @@ from torch import Tensor
 
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import assign
-from sfra.attack.probes.choose import Plan, choose, plan_weights
+from sfra.attack.probes.choose import FEW, Plan, plan_weights
 from sfra.attack.probes.pools import Pools
 from sfra.attack.probes.proposals import Support, support
 from sfra.attack.probes.rare import RegionSample, sample_region
@@ -180,7 +180,7 @@ def _plan(
 ) -> Plan | None:
     """Return the plan of the weighted stream, if that is the way to go."""
     able = device.type == "cpu" and settings.proposal == "gaussian" and settings.score == "softmax"
-    if path == "plain" or (path == "auto" and not able):
+    if path == "plain" or (path == "auto" and not (able and len(bias) > FEW)):
         return None
     if path not in ("auto", "weighted") or not able:
         raise InputError(
@@ -190,8 +190,8 @@ def _plan(
         )
     retain = torch.ones(len(bias), dtype=torch.bool)
     retain[list(forget)] = False
-    find = choose if path == "auto" else plan_weights
-    return find(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws)
+    plan = plan_weights(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws)
+    return plan if path == "weighted" or plan.pays else None
 
 
 def _fill(pools: Pools, stream: Stream, review: Review | Plan, pulse: Pulse) -> None:
