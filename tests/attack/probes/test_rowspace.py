@@ -8,7 +8,7 @@ from scipy import stats
 from torch import Tensor
 
 from builders.algorithm import normal
-from sfra.attack.probes import proposals, scores
+from sfra.attack.probes import proposals, rowspace, scores
 from sfra.attack.probes.rowspace import RowSpace, row_space
 from sfra.attack.probes.stream import CompiledStream, Stream, TorchStream
 from sfra.core.head import Head
@@ -29,6 +29,13 @@ HEADS = {
 }
 
 
+@pytest.fixture(params=["by_singular_vectors", "by_eigenvectors"])
+def _each_way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Find the row space as the CPU does, and as a GPU does for large heads."""
+    monkeypatch.setattr(rowspace, "by_singular_vectors", getattr(rowspace, request.param))
+
+
+@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("name", HEADS)
 def test_the_basis_is_orthonormal_and_spans_the_rows(name: str) -> None:
     head, rank = HEADS[name]
@@ -80,6 +87,7 @@ def relative_error(space: RowSpace, head: Head) -> Tensor:
     return missed
 
 
+@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("factor", [1.0, 100.0, 1e5, 1e10])
 def test_one_exploded_row_does_not_hide_the_others(factor: float) -> None:
     weight = normal(10, 512)
@@ -88,6 +96,7 @@ def test_one_exploded_row_does_not_hide_the_others(factor: float) -> None:
     assert float(relative_error(row_space(head), head).max()) < 1e-4
 
 
+@pytest.mark.usefixtures("_each_way")
 @pytest.mark.parametrize("length", [1.0, 1e3])
 def test_a_row_that_all_classes_share_does_not_hide_their_differences(length: float) -> None:
     common = normal(1, 768, seed=9)

@@ -37,7 +37,7 @@ def interval_of(
     [1.414, 0.707, inf]
     """
     A = weight.double()
-    A, b, u = A - _centre(A), bias.double(), draws.double()
+    A, b, u = A - centre(A), bias.double(), draws.double()
     e = A[k] / A[k].norm()
     t0 = u @ e
     others = torch.arange(len(A)) != k
@@ -51,7 +51,7 @@ def interval_of(
     return t0, torch.where(lost, torch.inf, low), high
 
 
-def _centre(rows: Float[Tensor, "C r"]) -> Float[Tensor, " r"]:
+def centre(rows: Float[Tensor, "C r"]) -> Float[Tensor, " r"]:
     """Return the mean row, in which a row longer than the median counts as if it were as long as that."""
     lengths = rows.norm(dim=1)
     share = (lengths.median() / lengths.clamp_min(1e-300)).clamp_max(1.0)
@@ -92,7 +92,7 @@ class Lines:
         groups = min(GROUPS, len(bias))
         order = np.argsort(np.arange(len(bias)) % groups, kind="stable")
         A = weight.double()
-        A = (A - _centre(A))[order]
+        A = (A - centre(A))[order]
         gram = np.zeros((-(-len(A) // LANES) * LANES,) * 2, np.float32)
         squares = (A * A).sum(1)
         narrowest, degenerate = torch.empty_like(squares), torch.empty_like(squares, dtype=torch.bool)

@@ -12,6 +12,7 @@ from sfra.core.head import Head
 from sfra.core.types import Features
 
 _LIFTED = 2**14
+_LARGE = 256
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,19 +40,35 @@ class RowSpace:
         return noise
 
 
-def row_space(head: Head) -> RowSpace:
-    """Find the row space of a head by a singular value decomposition in float64.
+def row_space(head: Head, device: torch.device | None = None) -> RowSpace:
+    """Find the row space of a head by a singular value decomposition in float64, a large one's on the given device.
 
     The rows are brought to length one first: a long row, or a long row common to all, must not make the others look
     small. Directions whose singular value is then below float32 resolution count as outside: they are rounding.
     """
-    W = head.weight.double()
+    far = device is not None and device.type == "cuda" and min(head.weight.shape) > _LARGE
+    W = head.weight.to(device).double() if far else head.weight.double()
     unit = W / W.norm(dim=1, keepdim=True).clamp_min(1e-300)
-    square = torch.linalg.qr(unit, mode="r").R if head.classes > head.width else unit
-    _, scale, directions = torch.linalg.svd(square, full_matrices=False)
+    scale, directions = (by_eigenvectors if far else by_singular_vectors)(unit)
     resolution = 2 * max(W.shape) ** 0.5 * torch.finfo(torch.float32).eps
     rank = max(1, int((scale > resolution).sum()))
     if rank == head.width:
         return RowSpace(basis=torch.eye(head.width), weight=head.weight)
     basis = directions[:rank].T
-    return RowSpace(basis=basis.float().contiguous(), weight=(W @ basis).float().contiguous())
+    return RowSpace(basis=basis.float().contiguous().cpu(), weight=(W @ basis).float().contiguous().cpu())
+
+
+def by_singular_vectors(unit: Float[Tensor, "C d"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "s d"]]:
+    """Return singular values in descending order and the directions that belong to them."""
+    square = torch.linalg.qr(unit, mode="r").R if unit.shape[0] > unit.shape[1] else unit
+    _, scale, directions = torch.linalg.svd(square, full_matrices=False)
+    return scale, directions
+
+
+def by_eigenvectors(unit: Float[Tensor, "C d"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "s d"]]:
+    """Return the same from the products of the columns, which a GPU does much faster.
+
+    A singular value is good to ``√ε`` of the largest, 1.5e-8: finer than the float32 resolution that is asked for.
+    """
+    squares, vectors = torch.linalg.eigh(unit.T @ unit)
+    return squares.flip(0).clamp_min(0.0).sqrt(), vectors.flip(1).T

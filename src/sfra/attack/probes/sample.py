@@ -118,7 +118,7 @@ def sample_probes(
         max_draws: Draw budget: the stream never exceeds it by more than a chunk.
         threads: Worker threads on the CPU; all cores by default.
         path: ``plain``: each draw serves the class that it falls to. ``weighted``: each serves every class
-            (:mod:`sfra.attack.probes.weighted`); Gaussian proposal, softmax score, on the CPU. ``auto``: weighted for
+            (:mod:`sfra.attack.probes.weighted`); Gaussian proposal, softmax score, CPU or CUDA. ``auto``: weighted for
             many classes, where it is clearly cheaper.
         progress: Called now and then with what is going on, how many candidates there are and of how many.
 
@@ -140,13 +140,13 @@ def sample_probes(
     with one_thread():  # the workers have the cores, and the result must not depend on torch's threads
         where = torch.device(device or "cpu")
         law, ranking = proposals.get(proposal), scores.get(score)
-        space = row_space(head) if law.isotropic else None
+        space = row_space(head, where) if law.isotropic else None
         weight = space.weight if space else head.weight
         plan = _plan(path, weight, head.bias, classes, settings, where, seed)
         kept = {"n": n, "top": m, "bottom": m * len(classes)}
         if plan:
             stream: Stream = plan.stream(seed, workers)
-            pools: Pools = WeightedPools(plan.bounds, classes, **kept)
+            pools: Pools = WeightedPools(plan.bounds, classes, **kept, device=where)
         else:
             stream = open_stream(
                 weight, head.bias, proposal=law, score=ranking, seed=seed, device=where, threads=workers
@@ -179,18 +179,18 @@ def _plan(
     seed: int,
 ) -> Plan | None:
     """Return the plan of the weighted stream, if that is the way to go."""
-    able = device.type == "cpu" and settings.proposal == "gaussian" and settings.score == "softmax"
+    able = device.type in ("cpu", "cuda") and settings.proposal == "gaussian" and settings.score == "softmax"
     if path == "plain" or (path == "auto" and not (able and len(bias) > FEW)):
         return None
     if path not in ("auto", "weighted") or not able:
         raise InputError(
             "the path cannot be taken",
-            expected="auto, plain, or weighted (gaussian proposal, softmax score, on the CPU)",
+            expected="auto, plain, or weighted (gaussian proposal, softmax score, CPU or CUDA)",
             got=f"{path} ({settings.proposal}, {settings.score}, {device.type})",
         )
     retain = torch.ones(len(bias), dtype=torch.bool)
     retain[list(forget)] = False
-    plan = plan_weights(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws)
+    plan = plan_weights(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws, device=device)
     return plan if path == "weighted" or plan.pays else None
 
 

@@ -218,10 +218,19 @@ def _latest_starts(bounds: Float[ndarray, " C"]) -> Float[ndarray, "C bins"]:
 class WeightedPools(Pools):
     """Pools of a weighted stream: a class stands still once it is full, so that its acceptance is known by then."""
 
-    def __init__(self, bounds: Float[ndarray, " C"], forget: Sequence[int], *, n: int, top: int, bottom: int) -> None:
-        super().__init__(len(bounds), forget, n=n, top=top, bottom=bottom)
+    def __init__(
+        self,
+        bounds: Float[ndarray, " C"],
+        forget: Sequence[int],
+        *,
+        n: int,
+        top: int,
+        bottom: int,
+        device: torch.device | None = None,
+    ) -> None:
+        super().__init__(len(bounds), forget, n=n, top=top, bottom=bottom, device=device)
         self._bounds = torch.from_numpy(np.where(np.isfinite(bounds), bounds, 0.0))
-        self._asked = torch.zeros(len(bounds), dtype=torch.int64)
+        self._asked = torch.zeros_like(self.landed)
 
     def absorb(self, chunk: Chunk) -> Pools:
         """Take in the next chunk of the stream."""
@@ -234,4 +243,4 @@ class WeightedPools(Pools):
     @property
     def acceptance(self) -> Float[Tensor, " C"]:
         """Mean weight of the draws: the bound times the candidates per draw."""
-        return self._bounds * self.landed / self._asked.clamp_min(1)
+        return self._bounds * (self.landed / self._asked.clamp_min(1).double()).cpu()

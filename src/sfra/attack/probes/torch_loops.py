@@ -1,0 +1,61 @@
+"""The inner loops of the weighted stream in plain torch, for any device: the oracle of those in Triton.
+
+A pair is a row of logits ``z`` and a class ``k``. Both loops run over all other classes ``j``; the rows of the pairs
+are gathered in blocks, so that working space stays bounded.
+"""
+
+from __future__ import annotations
+
+import torch
+from jaxtyping import Float, Int
+from torch import Tensor
+
+from sfra.attack.probes.counters import normals
+
+__all__ = ["ends", "losers", "normals"]
+
+_NUMBERS = {"cpu": 2**20, "cuda": 2**28}
+"""Numbers that a block may hold."""
+
+
+def _block(z: Float[Tensor, "R P"]) -> int:
+    return max(1, _NUMBERS[z.device.type] // z.shape[1])
+
+
+def ends(
+    z: Float[Tensor, "R P"], gram: Float[Tensor, "P P"], row: Int[Tensor, " n"], k: Int[Tensor, " n"]
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Return ``max (z_j - z_k) / (G_kk - G_kj)`` over a pair's positive denominators, ``min`` over the negative ones.
+
+    With no negative denominator the second is infinite.
+    """
+    low, high = z.new_empty(len(row)), z.new_empty(len(row))
+    step = _block(z)
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        mine = k[part, None]
+        below = gram[k[part], k[part], None] - gram[k[part]]
+        ratio = (z[row[part]] - z[row[part], k[part], None]) / below
+        below.scatter_(1, mine, 0.0)
+        low[part] = ratio.where(below > 0.0, -torch.inf).amax(1)
+        high[part] = ratio.where(below < 0.0, torch.inf).amin(1)
+    return low, high
+
+
+def losers(
+    z: Float[Tensor, "R P"],
+    gram: Float[Tensor, "P P"],
+    row: Int[Tensor, " n"],
+    k: Int[Tensor, " n"],
+    y: Float[Tensor, " n"],
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Return ``max_j`` and ``log Σ_j exp`` of ``z_j + y G_kj`` over ``j ≠ k`` for each pair."""
+    top, total = z.new_empty(len(row)), z.new_empty(len(row))
+    step = _block(z)
+    for start in range(0, len(row), step):
+        part = slice(start, start + step)
+        logits = torch.addcmul(z[row[part]], gram[k[part]], y[part, None])
+        logits.scatter_(1, k[part, None], -torch.inf)
+        top[part] = logits.amax(1)
+        total[part] = logits.logsumexp(1)
+    return top, total
