@@ -1,4 +1,4 @@
-"""Tables and figures of every group with rows, and the tables inside the two pages."""
+"""Tables and figures of every group with rows, and the tables inside the pages written by hand."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pathlib import Path
 from reproduction import ablations, tables, worlds
 from reproduction.figures import group_figures
 from reproduction.heads import SAME_MODELS
+from reproduction.overview import overview_tables
 from reproduction.rows import (
     BASE,
     KEPT,
@@ -21,7 +22,7 @@ from reproduction.rows import (
     Side,
     list_groups,
     over_the_classes_of,
-    paper_side,
+    paper_beside,
     side_of,
 )
 from sfra.bench.engine.packing import unpack
@@ -35,6 +36,8 @@ from sfra.report import bench_page, export_bench, read_bench, save
 DOCS = ROOT / "docs"
 PAGES = {"reproduction.md": BASE, "reproduction-cifar100.md": "cifar100-resnet18"}
 """Pages written by hand, and the group whose tables they include."""
+OVERVIEW = "reproduction-overview.md"
+"""The page with the tables over all groups."""
 
 Make = Callable[[Group, Side], Table]
 
@@ -81,7 +84,7 @@ BESIDE_GROUP: Mapping[str, list[Make]] = {
 
 def group_tables(group: Group) -> dict[str, list[Table]]:
     """Make the tables of a group that there are rows for, page by page."""
-    paper = over_the_classes_of(group, paper_side(group.dataset))
+    paper = paper_beside(group)
     sides: list[tuple[Mapping[str, list[Make]], Side]] = [(BESIDE_PAPER, paper)] if paper.rs[PUBLISHED] else []
     if group.name != BASE:
         base = Group(BASE, group.folder)
@@ -96,17 +99,22 @@ def group_tables(group: Group) -> dict[str, list[Table]]:
 
 def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
     """Write the tables and figures of every group with rows, and the tables inside the pages written by hand."""
-    for group in list_groups(folder):
+    groups = list_groups(folder)
+    for group in groups:
         target = docs / "reproduction" / group.name
         made = group_tables(group)
         for page, some in made.items():
             write_atomically(target / f"{page}.md", table_page(group, page, some).encode())
-        for name, chart in group_figures(group, over_the_classes_of(group, paper_side(group.dataset))).items():
+        for name, chart in group_figures(group, paper_beside(group)).items():
             save(chart, target / f"{name}.svg")
         for page, name in PAGES.items():
             if name == group.name:
-                path = docs / page
-                write_atomically(path, include(path.read_text(encoding="utf-8"), made).encode())
+                _include(docs / page, made)
+    _include(docs / OVERVIEW, {"overview": overview_tables(groups)})
+
+
+def _include(path: Path, made: Mapping[str, list[Table]]) -> None:
+    write_atomically(path, include(path.read_text(encoding="utf-8"), made).encode())
 
 
 def table_page(group: Group, page: str, some: list[Table]) -> str:
@@ -130,7 +138,9 @@ def include(text: str, made: Mapping[str, list[Table]]) -> str:
 
 def make_report(out: Path, folder: Path = KEPT) -> None:
     """Write the tables of every group as Markdown, CSV and LaTeX and, of those with an archive, figures and pages."""
-    for group in list_groups(folder):
+    groups = list_groups(folder)
+    write_tables(overview_tables(groups), out / "comparison")
+    for group in groups:
         write_tables([one for some in group_tables(group).values() for one in some], out / f"comparison-{group.name}")
         archive = folder / f"{group.name}.tar.xz"
         if archive.is_file():

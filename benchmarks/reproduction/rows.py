@@ -82,7 +82,7 @@ class Group:
     @property
     def dataset(self) -> str:
         """Data set, as the protocols call it."""
-        return self.name.partition("-")[0]
+        return self.name.partition("-")[0].replace("tinyimagenet", "tiny-imagenet")
 
     @property
     def backbone(self) -> str:
@@ -137,25 +137,35 @@ def list_groups(folder: Path = KEPT) -> list[Group]:
     return [Group(path.parent.name, folder) for path in sorted(folder.glob("*/audits.csv"))]
 
 
-def paper_rows(name: str) -> pl.DataFrame:
+def paper_backbone(backbone: str) -> str:
+    """Name the paper's network that a backbone stands beside: that of the same family.
+
+    >>> paper_backbone("vit-small"), paper_backbone("resnet18-224")
+    ('ViT-B/16', 'ResNet-18')
+    """
+    return {"vit": "ViT-B/16", "swin": "Swin-T"}.get(backbone.partition("-")[0], "ResNet-18")
+
+
+def paper_rows(name: str, backbone: str = "ResNet-18") -> pl.DataFrame:
     """Read a table of the paper, with our names of methods and without its averages over classes."""
     rows = read_rows(PAPER / f"{name}.csv")
     if "method" in rows.columns:
         rows = rows.with_columns(pl.col("method").replace({text: key for key, text in METHODS.items()}))
     if "backbone" in rows.columns:
-        rows = rows.filter(backbone="ResNet-18")
+        rows = rows.filter(backbone=backbone)
     return rows.filter(pl.col("forget") != "avg") if "forget" in rows.columns else rows
 
 
-def printed(dataset: str, variant: str, value: str) -> dict[str, dict[str, float]]:
-    """Read a column of the paper's per-class table for ResNet-18; accuracies as fractions.
+def printed(dataset: str, variant: str, value: str, backbone: str = "ResNet-18") -> dict[str, dict[str, float]]:
+    """Read a column of the paper's per-class table; accuracies as fractions.
 
     Args:
         dataset: As the protocols call it.
+        backbone: As the paper calls it.
         variant: ``original``, ``unlearned``, ``pra``, ``sfra`` or ``linear_probe``.
         value: ``rs``, ``delta_rs``, ``retain_acc`` or ``forget_acc``.
     """
-    tables = [paper_rows(name) for name in ("per_class", "per_class_cifar100")]
+    tables = [paper_rows(name, backbone) for name in ("per_class", "per_class_cifar100")]
     rows = pl.concat(tables).filter(dataset=DATASETS.get(dataset, dataset), variant=variant)
     unit = 100 if value.endswith("_acc") else 1
     return {m: {c: number / unit for c, number in some.items()} for m, some in arrange(rows, value).items()}
@@ -177,6 +187,8 @@ class Side:
     """Accuracy of the released models, the original among them."""
     forget: ByClass
     """The same of the forget class."""
+    kept: ByClass
+    """Accuracy on the other classes after relearning, in the reading of the paper."""
     pra: ByClass
     """RS of the cosine variant."""
     probe: ByClass
@@ -194,19 +206,25 @@ class Side:
         return self.name.lower().replace("-", "").replace(" ", "")
 
 
-def paper_side(dataset: str) -> Side:
-    """Read what the paper printed for a data set; its one reading stands beside each of ours."""
-    first = dataset == "cifar10"
+def paper_side(dataset: str, backbone: str = "resnet18") -> Side:
+    """Read what the paper printed for a data set and backbone; its one reading stands beside each of ours."""
+    theirs = paper_backbone(backbone)
+    first = dataset == "cifar10" and theirs == "ResNet-18"
     sure = read_rows(PAPER / "confidence.csv").filter(forget="avg").row(0, named=True)
     aligned = paper_rows("alignment").filter(pl.lit(first))
+
+    def column(variant: str, value: str) -> dict[str, dict[str, float]]:
+        return printed(dataset, variant, value, theirs)
+
     return Side(
         name="Paper",
-        rs=dict.fromkeys(READINGS, printed(dataset, "sfra", "rs")),
-        delta=dict.fromkeys(READINGS, printed(dataset, "sfra", "delta_rs")),
-        retain=printed(dataset, "original", "retain_acc") | printed(dataset, "unlearned", "retain_acc"),
-        forget=printed(dataset, "original", "forget_acc") | printed(dataset, "unlearned", "forget_acc"),
-        pra=printed(dataset, "pra", "rs"),
-        probe=printed(dataset, "linear_probe", "forget_acc"),
+        rs=dict.fromkeys(READINGS, column("sfra", "rs")),
+        delta=dict.fromkeys(READINGS, column("sfra", "delta_rs")),
+        retain=column("original", "retain_acc") | column("unlearned", "retain_acc"),
+        forget=column("original", "forget_acc") | column("unlearned", "forget_acc"),
+        kept=column("sfra", "retain_acc"),
+        pra=column("pra", "rs"),
+        probe=column("linear_probe", "forget_acc"),
         inner=arrange(aligned, "a_ip"),
         cosine=arrange(aligned, "a_cos"),
         confidence={name: sure[theirs] for name, theirs in CONFIDENCE.items()} if first else {},
@@ -224,6 +242,7 @@ def side_of(group: Group, beside: Group | None = None) -> Side:
         delta={reading: group.rs(reading, "delta_rs") for reading in READINGS},
         retain={"original": retain} | group.rs(PUBLISHED, "retain_before"),
         forget={"original": forget} | group.rs(PUBLISHED, "forget_before"),
+        kept=group.rs(PUBLISHED, "retain_after"),
         pra=arrange(group.rows("pra").filter(variant="cosine"), "rs"),
         probe=arrange(group.rows("probes"), "forget_accuracy"),
         inner=group.diagnosed("inner"),
@@ -248,11 +267,17 @@ def over_the_classes_of(group: Group, side: Side) -> Side:
         confidence=side.confidence if sure else {},
         retain=common(side.retain, own.retain),
         forget=common(side.forget, own.forget),
+        kept=common(side.kept, own.kept),
         pra=common(side.pra, own.pra),
         probe=common(side.probe, own.probe),
         inner=common(side.inner, own.inner),
         cosine=common(side.cosine, own.cosine),
     )
+
+
+def paper_beside(group: Group) -> Side:
+    """Read what the paper printed for the models that a group has too."""
+    return over_the_classes_of(group, paper_side(group.dataset, group.backbone))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Every number in the prose of the two reproduction pages is one of the rows, or a setting of a protocol."""
+"""Every number in the prose of the reproduction pages is one of the rows, or a setting of a protocol."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from builders.prose import changed_numbers, problems, prose, say
-from reproduction import worlds
+from reproduction import overview, worlds
 from reproduction.ablations import SCORES, controls, level_rows
 from reproduction.rows import (
     BASE,
@@ -244,8 +244,61 @@ def cifar100(group: Group) -> list[str]:
     ]  # fmt: skip
 
 
+def all_groups(group: Group) -> list[str]:
+    """Say what the overview says; the group only names the folder of all groups."""
+    base, wide, many = (Group(name, group.folder) for name in (BASE, f"{BASE}-224", "cifar100-resnet18"))
+    own, theirs = ({one: overview.beside(one)[i] for one in (wide, base, many)} for i in (0, 1))
+    mean = {one: of_methods(own[one].rs[PUBLISHED]) for one in own}
+    paper = {one: of_methods(theirs[one].rs[PUBLISHED]) for one in own}
+    gap = {one: {m: mean[one][m] - paper[one][m] for m in mean[one] if m in paper[one]} for one in own}
+    near = {one: agreement(mean[one], paper[one]) for one in own}
+    rest = {one: agreement({m: mean[one][m] for m in mean[one] if m not in overview.OTHERWISE}, paper[one])
+            for one in own}  # fmt: skip
+    found = {(one, claim.name): claim.of(one) for one in own for claim in overview.CLAIMS}
+    wrong = {key for key, (ours, _) in found.items() if ours is not None and not ours[1]}
+
+    def said(one: Group, name: str, side: int = 0) -> str:
+        quoted = found[one, name][side]
+        return quoted[0] if quoted else "NOTHING"
+
+    def first(one: Group, name: str) -> str:
+        return said(one, name).partition(" of ")[0]
+
+    verdict = ("comes-back-verdict", "generic-verdict")
+    return [
+        say("CIFAR-10 at 224 pixels, mean RS differs by {:.2f} over {} methods; without Finetune and SalUn by {:.2f}, "
+            "in nearly the same order (rank correlation {:.2f})", near[wide].difference, len(mean[wide]),
+            rest[wide].difference, rest[wide].spearman),
+        say("On CIFAR-100 it differs by {:.2f}, without the two by {:.2f}", near[many].difference,
+            rest[many].difference),
+        say("Two methods stand out everywhere.** Finetune gives back more here (by {:.2f}, {:.2f} and {:.2f}); with "
+            "the paper's network its {} epochs stand beside up to 300",
+            *(gap[one]["finetune"] for one in (wide, base, many)),
+            toml("models/recipes/cifar10-resnet18.toml")["methods"]["finetune"]["epochs"]),
+        say("SalUn is {:.2f} below the paper's where it sees forget data only, and {:.2f} and {:.2f} above",
+            -gap[wide]["salun"], gap[base]["salun"], gap[many]["salun"],
+            holds=toml("models/recipes/cifar10-resnet18.toml")["methods"]["salun"]["retain"] is False),
+        say("Its retrained models give back {:.2f}, those of the paper's network {:.2f}, the paper's {:.2f}",
+            *(one["retrained"] for one in (mean[base], mean[wide], paper[wide]))),
+        say("holds, but for two things",
+            holds={one for one in wrong if one[1] not in verdict} == {(many, "retain"), (base, "support")}),
+        say("costs the other classes {} (the paper's {})", said(many, "retain"), said(many, "retain", 1).split()[0]),
+        say("comes back by half ({}, the paper's {})",
+            *(said(base, "support", side).rpartition(" ")[2] for side in (0, 1))),
+        say("no retrained model gives the class back ({} and {}; the paper's reading {} and {})",
+            said(base, "generic-verdict"), said(wide, "generic-verdict"), first(base, "generic"),
+            first(wide, "generic"), holds=said(base, "generic-verdict") + said(wide, "generic-verdict")
+            == f"0 of {len(own[base].rs[VERDICT]['retrained'])}0 of {len(own[wide].rs[VERDICT]['retrained'])}"),
+        say("at most 1 % of the class {} and {} give it back, not {} and {}", said(base, verdict[0]),
+            said(wide, verdict[0]), first(base, "comes-back"), first(wide, "comes-back")),
+        say("RS is 0 if nothing of the class came back and 1 if all did"),
+        say("with two networks"),
+    ]  # fmt: skip
+
+
 Quotes = Callable[[Group], list[str]]
 PAGES: dict[str, tuple[str, Quotes]] = {
+    "reproduction-overview.md": (BASE, all_groups),
     "reproduction.md": (BASE, cifar10),
     "reproduction-cifar100.md": ("cifar100-resnet18", cifar100),
 }
@@ -262,7 +315,7 @@ def test_a_changed_number_is_noticed_wherever_it_stands(page: str) -> None:
     group, quotes = PAGES[page]
     text, said = prose(page), quotes(Group(group))
     changes = changed_numbers(text)
-    assert len(changes) > 40
+    assert len(changes) > 30
     assert all(problems(changed, said) for changed in changes)
     assert problems(f"{text} It was 0.5.", said) == ["0.5."]
     assert problems(f"{text} It was so for nine classes.", said) == ["nine"]
@@ -271,7 +324,7 @@ def test_a_changed_number_is_noticed_wherever_it_stands(page: str) -> None:
 @pytest.mark.parametrize("page", PAGES)
 def test_changed_rows_are_noticed(page: str, tmp_path: Path) -> None:
     name, quotes = PAGES[page]
-    for group in {name, BASE}:
+    for group in {name, BASE, f"{BASE}-224", "cifar100-resnet18"}:
         (tmp_path / group).mkdir()
         for file in (KEPT / group).iterdir():
             (tmp_path / group / file.name).symlink_to(file)

@@ -12,8 +12,9 @@ import pytest
 from scipy import stats
 
 from reproduction.figures import group_figures
-from reproduction.report import DOCS, PAGES, group_tables, include, table_page
-from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, over_the_classes_of, paper_side
+from reproduction.overview import CLAIMS, overview_tables
+from reproduction.report import DOCS, OVERVIEW, PAGES, group_tables, include, table_page
+from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, paper_beside, paper_side
 from reproduction.worlds import kappa_at
 from sfra.bench.tables import Table
 from sfra.core.errors import InputError
@@ -54,7 +55,7 @@ def test_the_committed_tables_are_those_of_the_rows(group: str) -> None:
 
 @pytest.mark.parametrize("group", GROUPS)
 def test_the_committed_figures_are_of_these_rows(group: str) -> None:
-    drawn = group_figures(Group(group), over_the_classes_of(Group(group), paper_side(Group(group).dataset)))
+    drawn = group_figures(Group(group), paper_beside(Group(group)))
     committed = {path.stem: path for path in (DOCS / "reproduction" / group).glob("*.svg")}
     assert set(committed) == set(drawn)
     for name, chart in drawn.items():
@@ -111,6 +112,47 @@ def test_a_further_group_is_picked_up_without_code(tmp_path: Path) -> None:
     assert set(group_figures(Group(new, tmp_path), paper_side("cifar10"))) == {
         *("comparison", "comparison-cifar10resnet18", "comparison-cifar10resnet18-canonical", "heatmap", "sweep"),
     }
+
+
+def test_the_committed_overview_is_that_of_the_rows() -> None:
+    text = (DOCS / OVERVIEW).read_text(encoding="utf-8")
+    assert include(text, {"overview": overview_tables(list_groups())}) == text, "run make reproduce-report"
+
+
+def test_the_overview_has_the_numbers_of_the_csv_files_and_leaves_out_a_group_without_rows() -> None:
+    overview, agreement, claims = overview_tables([Group(BASE)])
+    line = cells(overview)["DELETE"]
+    assert line["cifar10_resnet18_ours"] == mean_rs(BASE, method="delete", scale="native", rule="worst-case")
+    assert line["cifar10_resnet18_verdict"] == mean_rs(BASE, method="delete", scale="canonical", rule="source-free")
+    assert line["cifar10_resnet18_difference"] == "−0.02"
+    assert not any("224" in name for name in (*overview.names, *claims.names))
+    assert [row["models"] for row in agreement.records] == ["110"]
+    assert len(claims.rows) == len(CLAIMS)
+
+
+def test_a_claim_counts_what_the_csv_files_say() -> None:
+    (_, _, claims) = overview_tables([Group(BASE)])
+    rows = [
+        row for row in audits(BASE, scale="native", rule="worst-case") if row["method"] not in ("masked", "retrained")
+    ]
+    above = sum(float(row["delta_rs"]) > 0 for row in rows)
+    gone = [float(row["rs"]) > 0.5 for row in rows if float(row["forget_before"]) <= 0.01]
+    told = {str(row["claim"]): str(row["cifar10_resnet18"]) for row in claims.records}
+    assert told["More comes back than from a retrained model (ΔRS > 0)"].startswith(f"yes: {above} of {len(rows)} ")
+    assert told["A class of which at most 1 % is left comes back (RS > 0.5)"].startswith(
+        f"yes: {sum(gone)} of {len(gone)} "
+    )
+
+
+def test_another_backbone_stands_beside_the_paper_s_network_of_its_family() -> None:
+    swin, resnet = (paper_side("cifar10", one).rs["native", "worst-case"] for one in ("swin-t", "resnet18-224"))
+    assert "boundary-shrink" in resnet
+    assert "boundary-shrink" not in swin
+    assert swin["delete"] != resnet["delete"]
+    with (PAPER / "per_class.csv").open(newline="") as file:
+        rows = [row for row in csv.DictReader(file) if row["backbone"] == "Swin-T" and row["variant"] == "sfra"]
+    (printed,) = (row["rs"] for row in rows if (row["method"], row["forget_class"]) == ("DELETE", "3"))
+    assert swin["delete"]["3"] == float(printed)
 
 
 def test_a_page_with_an_unknown_table_is_refused() -> None:

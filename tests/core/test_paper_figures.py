@@ -149,9 +149,9 @@ def test_a_missing_row_is_scored_from_a_forget_accuracy_of_zero() -> None:
     assert disagree == MISSING_ROWS_THAT_DISAGREE
 
 
-def members(summary: Row) -> list[Row]:
+def members(summary: Row, name: str) -> list[Row]:
     same = ("backbone", "dataset", "method", "variant")
-    return [row for row in rows("per_class") if all(row[key] == summary[key] for key in same)]
+    return [row for row in rows(name) if all(row[key] == summary[key] for key in same)]
 
 
 def floats(table: Iterable[Row], column: str) -> list[float] | None:
@@ -162,12 +162,14 @@ def printed_or_none(text: str) -> float | None:
     return float(text) if text else None
 
 
-@pytest.mark.parametrize("backbone", ["ResNet-18", "ViT-B/16", "Swin-T"])
-def test_every_single_class_summary_follows_from_its_classes(backbone: str) -> None:
-    summaries = [row for row in rows("summary_single_class") if row["backbone"] == backbone]
+@pytest.mark.parametrize(
+    ("backbone", "more"), [("ResNet-18", ""), ("ViT-B/16", ""), ("Swin-T", ""), ("ResNet-18", "_cifar100")]
+)
+def test_every_single_class_summary_follows_from_its_classes(backbone: str, more: str) -> None:
+    summaries = [row for row in rows(f"summary_single_class{more}") if row["backbone"] == backbone]
     assert len(summaries) == (34 if backbone == "ResNet-18" else 31)
     for row in summaries:
-        classes = members(row)
+        classes = members(row, f"per_class{more}")
         assert len(classes) == 10
         got = aggregate_classes(
             [fraction(c, "retain_acc") for c in classes],
