@@ -75,10 +75,15 @@ def test_samples_that_are_right_stand_by_class_and_then_as_given_also_when_two_p
         assert whole.right_of(2, forget=which).tolist() == expected[2, mask].tolist()
 
 
+@pytest.mark.parametrize("threads", [1, 3])
 @pytest.mark.parametrize("chunk_bytes", [1, 500])
-def test_the_size_of_the_chunks_changes_nothing(chunk_bytes: int) -> None:
+@pytest.mark.parametrize("rows", [1, 10])
+def test_the_size_of_the_blocks_and_the_threads_change_nothing(
+    rows: int, chunk_bytes: int, threads: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sfra.auditing.evaluate.ROWS", rows)
     path, features, labels = case()
-    got = evaluate(path, features, labels, [0], chunk_bytes=chunk_bytes)
+    got = evaluate(path, features, labels, [0], chunk_bytes=chunk_bytes, threads=threads)
     assert torch.equal(got.hits, torch.from_numpy(expected_hits(path, features, labels)))
 
 

@@ -26,6 +26,7 @@ from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
 from sfra.auditing.subject import Subject
 from sfra.auditing.verdict import Sight, conclude, overall_verdict, worst
+from sfra.core.cpu import one_thread
 from sfra.core.metrics import is_relearned
 from sfra.core.progress import shows_progress
 from sfra.core.types import Progress
@@ -193,6 +194,7 @@ def _class_results(
     return tuple(results)
 
 
+@one_thread()
 def _report(
     inputs: Inputs,
     evidence: Evidence,

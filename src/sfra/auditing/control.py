@@ -20,7 +20,7 @@ from sfra.auditing.measure import measure
 from sfra.auditing.result import Control, Hidden, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import compare, scores
-from sfra.auditing.subject import KNOWN, Subject
+from sfra.auditing.subject import KNOWN, Measurable, Subject
 from sfra.core.head import MIN_CLASSES, Head
 from sfra.core.types import Progress
 
@@ -103,8 +103,9 @@ def _audit_hidden(
     runs = iter(relearn_jobs(jobs, config, record="last", progress=progress, stage=stage))
     found = []
     for classes, subject in hidden:
-        assert subject.split is not None
-        mine = measure(list(islice(runs, config.seeds)), subject.split, subject.forget, device=config.device)
+        assert subject.test is not None
+        whole = Measurable(report=subject.test, validation=None, own_validation=False)  # no rule of these selects
+        mine = measure(list(islice(runs, config.seeds)), whole, subject.forget, device=config.device)
         score = next(one for one in scores(mine) if one.rule == VERDICT_RULE)
         [score] = compare([score], references)
         accuracy = subject.accuracy(subject.forget)

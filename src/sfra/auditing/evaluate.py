@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import operator
 from collections.abc import Iterator, Sequence
+from itertools import product
 from typing import Protocol, runtime_checkable
 
 import torch
@@ -11,11 +13,15 @@ from jaxtyping import Float, Int
 from torch import Tensor
 
 from sfra.auditing.trace import Trace
+from sfra.core.cpu import share_out
 from sfra.core.errors import InputError
-from sfra.core.head import Head
+from sfra.core.head import Head, is_finite
 
-CHUNK_BYTES = 64 * 2**20
-"""Memory for the logits of one chunk of samples; larger chunks are no faster."""
+CHUNK_BYTES = 16 * 2**20
+"""Memory for the logits of one block; larger ones are no faster, and smaller ones slower."""
+
+ROWS = 4096
+"""Rows of the heads that go into one product, those of one epoch at least."""
 
 NUMBERING = "number the classes as the model does, from 0"
 """What to do about labels that have no output."""
@@ -41,18 +47,20 @@ def evaluate(
     forget: Sequence[int],
     *,
     chunk_bytes: int = CHUNK_BYTES,
+    threads: int | None = None,
 ) -> Trace:
     """Count what the head of every epoch gets right, arg-max over all classes.
 
-    The heads of all epochs are one tall matrix, so each chunk of samples is one product. A tie for the
-    largest logit goes to the class with the smallest index, as in ``argmax``.
+    The heads of several epochs are one tall matrix, so each block of epochs and samples is one product; the blocks
+    share out the threads. A tie for the largest logit goes to the class with the smallest index, as in ``argmax``.
 
     Args:
         trajectory: weights ``[epochs, C, d]`` and biases ``[epochs, C]``; the work is done on their device.
         features: inputs of the head, any float type, on any device.
         labels: class of each row of features.
         forget: forget classes.
-        chunk_bytes: memory for the logits of one chunk, the largest allocation by far.
+        chunk_bytes: memory for the logits of one block, the largest allocation by far.
+        threads: on the CPU; as many as torch has by default.
 
     >>> from types import SimpleNamespace
     >>> path = SimpleNamespace(weights=torch.eye(3)[None], biases=torch.zeros(1, 3))
@@ -63,25 +71,32 @@ def evaluate(
     epochs, classes, width = W.shape
     _check_data(features, labels, classes=classes, width=width)
     forget_classes = _check_forget(forget, classes)
-    if not (_is_finite(W) and _is_finite(b)):
+    if not (is_finite(W) and is_finite(b)):
         raise InputError("the relearned heads are not finite", do="relearn with a smaller learning rate")
 
     truth, order = torch.sort(labels.long().cpu(), stable=True)
-    hits = torch.zeros(epochs, classes, dtype=torch.long, device=W.device)
     right = torch.empty(epochs, len(truth), dtype=torch.bool, device=W.device)
-    rows, offsets = W.reshape(-1, width), b.reshape(-1, 1)
-    step = max(1, chunk_bytes // (rows.shape[0] * rows.element_size()))
-    for start in range(0, len(truth), step):
-        part = slice(start, start + step)
+    heads = max(1, ROWS // classes)
+    step = max(1, chunk_bytes // (min(heads, epochs) * classes * W.element_size()))
+    workers = 1 if W.is_cuda else threads or torch.get_num_threads()
+    step = min(step, math.ceil(len(truth) / workers))
+
+    def mark(block: tuple[int, int]) -> None:
+        some, part = slice(block[0], block[0] + heads), slice(block[1], block[1] + step)
         chunk = features[order[part].to(features.device)].to(W.device, W.dtype)
         # Samples come last: reductions over classes then run along contiguous memory.
-        logits = torch.addmm(offsets, rows, chunk.T).view(epochs, classes, -1)
+        logits = torch.addmm(b[some].reshape(-1, 1), W[some].reshape(-1, width), chunk.T)
         for label, run in _runs(truth[part]):
-            won = _wins(logits[:, :, run], label)
-            hits[:, label] += won.sum(1)
-            right[:, start + run.start : start + run.stop] = won
+            won = _wins(logits.view(-1, classes, len(chunk))[:, :, run], label)
+            right[some, block[1] + run.start : block[1] + run.stop] = won
+
+    share_out(mark, list(product(range(0, epochs, heads), range(0, len(truth), step))), workers)
     counts = torch.bincount(truth, minlength=classes)
-    return Trace(hits=hits.cpu(), counts=counts, forget_classes=forget_classes, right=right.cpu())
+    right = right.cpu()
+    hits = torch.zeros(epochs, classes, dtype=torch.long)
+    for label, run in _runs(truth):
+        hits[:, label] = right[:, run].sum(1)
+    return Trace(hits=hits, counts=counts, forget_classes=forget_classes, right=right)
 
 
 def confusion(head: Head, features: Float[Tensor, "rows width"], labels: Int[Tensor, " samples"]) -> Int[Tensor, "C C"]:
@@ -131,11 +146,6 @@ def _runs(truth: Tensor) -> Iterator[tuple[int, slice]]:
         yield label, slice(start, stop)
 
 
-def _is_finite(values: Tensor) -> bool:
-    """Say whether no entry is NaN or infinite, from the extremes: five times faster than ``isfinite``."""
-    return all(bool(torch.isfinite(extreme)) for extreme in torch.aminmax(values))
-
-
 def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, do: str = NUMBERING) -> None:
     """Refuse features and labels that do not belong to each other or to the head."""
     for name, values in (("features", features), ("labels", labels)):
@@ -161,7 +171,7 @@ def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, d
             got=", ".join(map(str, stray[:8])) + (" …" if len(stray) > 8 else ""),
             do=do,
         )
-    if not _is_finite(features):
+    if not is_finite(features):
         raise InputError("the features are not finite", expected="finite numbers", do="check how they were extracted")
 
 

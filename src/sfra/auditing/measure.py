@@ -12,6 +12,7 @@ from sfra.auditing.evaluate import evaluate
 from sfra.auditing.rules import RULES, select
 from sfra.auditing.subject import Measurable, Subject
 from sfra.auditing.trace import Trace
+from sfra.core.cpu import one_thread
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,18 +53,21 @@ def measure(
     runs: Sequence[Run], split: Measurable, forget: Sequence[int], *, device: torch.device | str = "cpu"
 ) -> list[Measured]:
     """Evaluate every run once on each part of the data, on a device."""
-    parts = [
-        None if part is None else (part.features.to(device), part.labels) for part in (split.report, split.validation)
-    ]
-    results = []
-    for run in runs:
-        path = run.path.to(device)
-        report, validation = (
-            None if part is None else evaluate(path, run.placed.features(part[0]), part[1], forget) for part in parts
-        )
-        assert report is not None
-        whole = report
-        if validation is not None and not split.own_validation:
-            whole = report.joined(validation)
-        results.append(Measured(run=run, test=whole, validation=validation, report=report))
-    return results
+    threads = torch.get_num_threads()
+    with one_thread():
+        return [_measured(run, split, forget, device, threads) for run in runs]
+
+
+def _measured(run: Run, split: Measurable, forget: Sequence[int], device: torch.device | str, threads: int) -> Measured:
+    path = run.path.to(device)
+    report, validation = (
+        None
+        if part is None
+        else evaluate(path, run.placed.features(part.features.to(device)), part.labels, forget, threads=threads)
+        for part in (split.report, split.validation)
+    )
+    assert report is not None
+    whole = report
+    if validation is not None and not split.own_validation:
+        whole = report.joined(validation)
+    return Measured(run=run, test=whole, validation=validation, report=report)

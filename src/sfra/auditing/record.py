@@ -8,6 +8,8 @@ from dataclasses import asdict
 from importlib.metadata import version
 from typing import Literal
 
+import torch
+
 from sfra._version import __version__
 from sfra.auditing.evaluate import confusion
 from sfra.auditing.measure import Evidence, Measured
@@ -101,9 +103,10 @@ def forget_confusion(evidence: Evidence) -> Confusion | None:
     test, forget, run = evidence.subject.test, evidence.subject.forget, evidence.runs[0]
     if test is None:
         return None
-    features = run.placed.features(test.features)
+    mine = torch.isin(test.labels, torch.tensor(forget))
+    features, labels = run.placed.features(test.features[mine]), test.labels[mine]
     before, after = (
-        tuple(map(tuple, confusion(head, features, test.labels)[list(forget)].tolist()))
+        tuple(map(tuple, confusion(head, features, labels)[list(forget)].tolist()))
         for head in (run.path.head(0), run.path.last)
     )
     return Confusion(classes=tuple(forget), before=before, after=after)
@@ -116,4 +119,4 @@ def versions() -> dict[str, str]:
 
 
 def _rounded(curve: Curve) -> tuple[float, ...]:
-    return tuple(round(float(value), 6) for value in curve)
+    return tuple(round(value, 6) for value in curve.tolist())

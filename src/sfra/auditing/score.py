@@ -15,11 +15,13 @@ from sfra.auditing.measure import Measured
 from sfra.auditing.result import Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES, VERDICT_RULE
 from sfra.auditing.verdict import margin, verdict
+from sfra.core.cpu import one_thread
 from sfra.core.metrics import degenerate_floor, mean_and_std, relearning_score, rs_at_budget
 
 ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
 
 
+@one_thread()
 def scores(measured: Sequence[Measured]) -> list[Score]:
     """Score every setting under every rule, in the order of the runs."""
     settings = dict.fromkeys(one.run.setting for one in measured)

@@ -15,6 +15,7 @@ from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import NUMBERING, check_evaluation, confusion
 from sfra.auditing.feed import Feed, examine_feed
 from sfra.auditing.naming import refuse_rows_missing
+from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
 from sfra.data import FeatureSet, ImageSet
 from sfra.release import Release
@@ -88,11 +89,13 @@ class Subject:
         """What is measured on, and what rules that validate select on."""
         return None if self.test is None else split_features(self.test, self.validation, self.forget)
 
+    @one_thread()
     def accuracy(self, labels: Sequence[int]) -> float:
         """Return the share of the samples of some classes that the head recognises as it is."""
         assert self.test is not None
-        counts = confusion(self.release.head, self.test.features, self.test.labels)[list(labels)]
-        return float(counts[range(len(labels)), list(labels)].sum() / counts.sum())
+        mine = torch.isin(self.test.labels, torch.tensor(list(labels)))
+        counts = confusion(self.release.head, self.test.features[mine], self.test.labels[mine])
+        return float(counts.diagonal().sum() / counts.sum())
 
     def check_known(self) -> None:
         """Refuse an original that does not know the forget classes: hiding them would make no control."""
@@ -153,6 +156,7 @@ class Subject:
         return int(counts.diagonal()[[label for label in kept if label < len(counts)]].sum()) > apart
 
 
+@one_thread()
 def split_features(test: FeatureSet, validation: FeatureSet | None, forget: Sequence[int]) -> Measurable:
     """Take the validation data that there are, or halve the evaluation data class by class (every second sample)."""
     if validation is not None:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
 from sfra.core.errors import InputError
+
+Task = TypeVar("Task")
 
 MOST = 1024
 """Threads beyond it gain nothing, and systems refuse to start them."""
@@ -39,6 +42,17 @@ def one_thread() -> Iterator[None]:
         yield
     finally:
         torch.set_num_threads(before)
+
+
+def share_out(work: Callable[[Task], None], tasks: Sequence[Task], threads: int) -> None:
+    """Do work on every task, as many at a time as there are threads; torch uses one for each.
+
+    Threads of a single operation wait for one another at each of its ends: on a busy machine that takes longer than
+    what they do in between.
+    """
+    with one_thread(), ThreadPoolExecutor(threads) as pool:
+        for _ in pool.map(work, tasks):
+            pass
 
 
 def compiled(**options: Any) -> Any:

@@ -17,6 +17,7 @@ from torch import Tensor
 
 from sfra.core.batches import label_span
 from sfra.core.errors import InputError, counted
+from sfra.core.head import is_finite
 
 Split = Literal["train", "validation", "test"]
 """Disjoint parts of a data set."""
@@ -170,8 +171,8 @@ class FeatureSet(_Labelled):
 
     def __post_init__(self) -> None:
         self._check_labels(len(self.features))
-        bad = int((~torch.isfinite(self.features)).any(dim=1).sum())
-        if bad:
+        if not is_finite(self.features):
+            bad = int((~torch.isfinite(self.features)).any(dim=1).sum())
             raise InputError(
                 f"the features of {self.source} are not finite",
                 expected="finite numbers (in float32)",
