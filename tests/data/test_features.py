@@ -188,6 +188,21 @@ def test_progress_counts_the_samples_and_ends_at_the_total() -> None:
     assert calls == [(3, 7), (6, 7), (7, 7), (7, 7)]
 
 
+def test_large_images_reach_the_encoder_a_few_at_a_time() -> None:
+    seen: list[int] = []
+
+    def encoder(images: Tensor) -> Tensor:
+        seen.append(len(images))
+        return images.mean(dim=(2, 3))
+
+    def enlarge(images: Tensor) -> Tensor:
+        return images.repeat_interleave(512, dim=2).repeat_interleave(512, dim=3)
+
+    found = extract_features(encoder, some_images(), model_fingerprint="m", preprocess=enlarge, cache=False)
+    assert seen == [1] * 7  # 48 MiB each
+    torch.testing.assert_close(found.features, next(some_images().batches(7)).mean(dim=(2, 3)))
+
+
 def test_an_encoder_in_training_mode_is_refused() -> None:
     with pytest.raises(InputError, match=r"training mode(\n.*)*call \.eval\(\)"):
         extract_features(nn.Sequential(nn.Flatten(), nn.Dropout()), some_images(), model_fingerprint="m")

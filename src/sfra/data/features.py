@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 import torch
 from torch import Tensor, nn
@@ -14,6 +14,9 @@ from sfra.data.sets import FeatureSet, ImageSet, Transform
 
 Encoder = Callable[[Tensor], Tensor]
 """From preprocessed images ``[n, c, h, w]`` to features ``[n, d]``."""
+
+AT_ONCE = 2**26
+"""Bytes of images that the encoder is given at once: what it computes of them takes many times as much."""
 
 STEP = "extracting features"
 """What the progress is told to be going on."""
@@ -37,7 +40,7 @@ def extract_features(
         images: What to encode.
         model_fingerprint: Stands for the encoder in the cache: other weights, other fingerprint.
         preprocess: Applied to the images, which are in [0, 1], on the device; a :class:`sfra.release.Preprocess`, say.
-        batch_size: How many images are decoded and encoded at once.
+        batch_size: How many images are decoded at once, and encoded, unless they are large.
         device: Where the images go; where the encoder's own weights are, if not given.
         progress: Told after each batch how many samples are done, of how many.
         cache: Whether to look for, and leave, the features in :func:`sfra.data.cache.cache_folder`.
@@ -80,7 +83,7 @@ def _encode(
         first = next(encoder.parameters(), None)
         device = first.device if device is None and first is not None else device
     parts, done = list[Tensor](), 0
-    for batch in images.batches(batch_size, preprocess, device=device):
+    for batch in _portions(images.batches(batch_size, preprocess, device=device)):
         last = batch.is_cuda and batch.ndim == 4  # three times as fast through convolutions
         with torch.no_grad():
             features = encoder(batch.contiguous(memory_format=torch.channels_last) if last else batch)
@@ -96,3 +99,8 @@ def _encode(
         if progress is not None:
             progress(STEP, done, len(images))
     return torch.cat(parts)
+
+
+def _portions(batches: Iterable[Tensor]) -> Iterator[Tensor]:
+    for batch in batches:
+        yield from batch.split(max(1, AT_ONCE // batch[0].nbytes))  # type: ignore[no-untyped-call]
