@@ -11,7 +11,8 @@ import torch
 import sfra.attack.grid as runs_module
 from builders.audits import FORGET, hidden, knowing
 from sfra.attack import pulse
-from sfra.attack.grid import Run, Setting, relearn_release, settings_of
+from sfra.attack.grid import Run, Setting, expect_jobs, relearn_release, settings_of
+from sfra.attack.outlook import Outlook
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn, relearn_many
 from sfra.attack.scale import SWEEP, Canonical, Native, place
@@ -108,13 +109,6 @@ def test_how_many_heads_are_relearned_side_by_side_changes_nothing(monkeypatch: 
     assert all(same(one, other) for one, other in zip(together, apart, strict=True))
 
 
-def test_progress_is_told_of_every_run_and_ends_at_the_total() -> None:
-    told: list[tuple[str, int, int]] = []
-    settings = settings_of(CONFIG, missing=False)
-    relearn_release(hidden().head, (FORGET,), settings, CONFIG, progress=lambda *news: told.append(news))
-    assert told == [("relearning", done, 3) for done in (1, 2, 3)]
-
-
 def test_the_recipe_and_the_kind_of_probes_reach_the_steps() -> None:
     settings = [Setting(scale=Canonical(), variant="released")]
     (plain,) = relearn_release(hidden().head, (FORGET,), settings, CONFIG)
@@ -127,19 +121,16 @@ def test_the_recipe_and_the_kind_of_probes_reach_the_steps() -> None:
 def test_long_draws_and_epochs_are_told_as_a_part_of_all_jobs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pulse, "QUIET", 0.0)
     monkeypatch.setattr(pulse, "EVERY", 0.0)
-    heard: dict[str, list[tuple[int, int]]] = {}
-
-    def hear(stage: str, done: int, total: int) -> None:
-        heard.setdefault(stage.partition(" (")[0], []).append((done, total))
-
-    settings = settings_of(CONFIG, missing=False)
-    relearn_release(knowing().head, [FORGET], settings, replace(CONFIG, n=20_000), progress=hear)
-    assert set(heard) == {"drawing probes", "relearning, epochs", "relearning"}
-    assert heard["relearning"] == [(run + 1, 3) for run in range(3)]
-    done, total = zip(*heard["relearning, epochs"], strict=True)
-    assert set(total) == {3 * CONFIG.epochs}
-    assert sorted(done) == list(range(1, 3 * CONFIG.epochs + 1))
-    done, total = zip(*heard["drawing probes"], strict=True)
-    assert list(done) == sorted(done)
-    assert len(set(total)) == 1
-    assert done[0] < total[0] / 3 < 2 * total[0] / 3 < done[-1] <= total[0]
+    heard: list[str] = []
+    outlook = Outlook(lambda stage, done, total: heard.append(stage))
+    config, head = replace(CONFIG, n=20_000), knowing().head
+    settings = settings_of(config, missing=False)
+    expect_jobs(outlook, len(settings), head.classes, head.width, 1, config)
+    relearn_release(head, [FORGET], settings, config, outlook=outlook)
+    for draw in (1, 2, 3):
+        told = [stage for stage in heard if stage.startswith(f"auditing (drawing probes {draw} of 3")]
+        assert len(told) > 1
+        assert all("classes full, acceptance" in stage for stage in told[1:])
+    epochs = [int(stage.split()[2]) for stage in heard if stage.startswith("auditing (relearning, ")]
+    assert sorted(epochs) == list(range(1, 3 * CONFIG.epochs + 1))
+    assert all(kind.done == kind.amount for kind in outlook.kinds.values())

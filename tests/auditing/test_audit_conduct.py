@@ -12,9 +12,12 @@ import jsonschema
 import pytest
 
 from builders.audits import FORGET, QUICK, compare, hidden, never_seen
+from sfra.attack.outlook import Outlook
 from sfra.auditing.audit import audit
 from sfra.auditing.schema import json_schema
 from sfra.core.head import Head
+from sfra.core.progress import PARTS
+from sfra.core.types import Progress
 from sfra.diagnostics import diagnose
 
 
@@ -44,11 +47,33 @@ assert states() == before
     assert done.returncode == 0, done.stderr
 
 
-def test_progress_is_told_what_is_done_of_how_much() -> None:
+def test_progress_is_told_once_what_will_be_done_and_then_how_much_of_all_of_it_is() -> None:
     told: list[tuple[str, int, int]] = []
     compare(hidden(), never_seen(), progress=lambda *news: told.append(news), **QUICK)
-    hidden_classes = [("relearning hidden classes", done, 4) for done in (1, 2, 3, 4)]
-    assert told == [("relearning", done, 3) for done in (1, 2, 3)] * 2 + hidden_classes
+    (plan, first, _), *steps = told
+    work = f"10 draws of probes, as many relearnings of {QUICK['epochs']} epochs"
+    assert (plan, first) == (f"auditing ({work}: 3 of the model, 3 of references, 4 of hidden classes)", 0)
+    assert [stage for stage, _, _ in steps if "drawing" in stage] == [
+        f"auditing (drawing probes {draw} of 10)" for draw in range(1, 11)
+    ]
+    assert {total for _, _, total in told} == {PARTS}
+    assert told[-1][0].startswith("auditing (relearning")
+    assert all(0 <= done <= PARTS for _, done, _ in told)
+
+
+def test_what_was_foreseen_is_what_was_done(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Outlook] = []
+
+    def make(progress: Progress) -> Outlook:
+        made.append(Outlook(progress))
+        return made[-1]
+
+    monkeypatch.setattr("sfra.auditing.foresee.Outlook", make)
+    for missing, model in ((False, hidden()), (True, hidden().without_row())):
+        compare(model, never_seen(), seeds=2, missing_row=missing, **QUICK)
+        for kind in made[-1].kinds.values():
+            assert kind.done == kind.amount > 0
+            assert kind.steps in (0, kind.begun)
 
 
 @pytest.mark.parametrize("scale", ["canonical", "native", 0.7])

@@ -33,7 +33,8 @@ def test_out_receives_the_relearned_head_and_the_json_that_json_prints(files: Fi
     assert (relearned.classes, relearned.width) == (5, 8)
     assert not np.array_equal(relearned.weight.numpy(), np.load(files.head)["weight"])
     assert ran.out == Path("deep/er/audit.json").read_text(encoding="utf-8")
-    assert ran.err.splitlines() == ["relearning: 3 runs"] * 2 + ["relearning hidden classes: 4 runs"]
+    whose = "3 of the model, 3 of references, 4 of hidden classes"
+    assert ran.err.splitlines() == [f"auditing: 10 draws of probes, as many relearnings of 3 epochs: {whose}"]
 
 
 def test_command_and_function_give_the_same_result(files: Files, capfd: Capture) -> None:

@@ -218,7 +218,8 @@ def test_reader_that_goes_away_causes_no_error(files: Files) -> None:
 
 def test_terminal_without_greek_letters_still_gets_its_result(files: Files) -> None:
     ran = python("-m", "sfra", *files.measured, PYTHONIOENCODING="ascii")
-    assert (ran.returncode, ran.stderr) == (0, "relearning: 3 runs\nrelearning hidden classes: 4 runs\n")
+    plan = "auditing: 7 draws of probes, as many relearnings of 3 epochs: 3 of the model, 4 of hidden classes"
+    assert (ran.returncode, ran.stderr) == (0, f"{plan}\n")
     assert "?RS    -" in ran.stdout
 
 

@@ -19,7 +19,7 @@ from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.summary import Progress
 from sfra.cli import progress as progress_module
 from sfra.cli.progress import GridBar, GridLines, Lines, StageBar, beginning, showing, showing_grid
-from sfra.core.progress import duration
+from sfra.core.progress import PARTS, duration
 
 Capture = pytest.CaptureFixture[str]
 LONG = "validation features of negative-gradient-plus 23+25+38 (tiny-imagenet, resnet18-small, seed 0) – ünï"
@@ -27,10 +27,10 @@ LONG = "validation features of negative-gradient-plus 23+25+38 (tiny-imagenet, r
 
 def test_log_gets_a_line_when_a_stage_begins_or_begins_again(capsys: Capture) -> None:
     with showing() as tell:
-        for stage, done in [("extracting", 100), ("extracting", 200), ("relearning", 1), ("relearning", 2)]:
+        for stage, done in [("extracting", 100), ("extracting", 200), ("training", 1), ("training", 2)]:
             tell(stage, done, 2000)
-        tell("relearning", 1, 1)
-    assert capsys.readouterr().err == "extracting (101 of 2,000)\nrelearning: 2,000 runs\nrelearning\n"
+        tell("training", 1, 1)
+    assert capsys.readouterr().err == "extracting (101 of 2,000)\ntraining: 2,000 epochs\ntraining\n"
     assert beginning("resuming", 12, 40) == "resuming a run of 40 epochs"
     assert beginning("auditing other N and M", 5, 5) == "auditing other N and M (5 of 5)"
 
@@ -49,9 +49,9 @@ def test_log_says_how_long_a_long_stage_still_takes(capsys: Capture) -> None:
         tell("training", done, 100)
     assert capsys.readouterr().err.splitlines() == [
         "training: 100 epochs",
-        "training: 20 of 100, 2 min left",
-        "training: 50 of 100, 60 s left",
-        "training: 90 of 100, 2 min left",
+        "training: 20 of 100, about 2 min left",
+        "training: 50 of 100, about 60 s left",
+        "training: 90 of 100, about 2 min left",
     ]
 
 
@@ -59,11 +59,22 @@ def test_news_of_a_stage_begin_no_other_one_and_the_first_estimate_comes_after_t
     times = iter([1.0, 6.0, 11.0, 21.0, 31.0])
     tell = Lines(clock=lambda: next(times))
     for full, done in enumerate((10, 15, 20, 30, 150)):
-        tell(f"drawing probes ({full} of 9 classes full)", done, 900)
+        tell(f"auditing (drawing probes, {full} of 9 classes full)", done * PARTS // 900, PARTS)
     assert capsys.readouterr().err.splitlines() == [
-        "drawing probes: 900 candidates",
-        "drawing probes (2 of 9 classes full): 20 of 900, 15 min left",
-        "drawing probes (4 of 9 classes full): 150 of 900, 3 min left",
+        "auditing: drawing probes, 0 of 9 classes full",
+        "auditing (drawing probes, 2 of 9 classes full): 2 %, about 15 min left",
+        "auditing (drawing probes, 4 of 9 classes full): 16 %, about 3 min left",
+    ]
+
+
+def test_a_share_that_falls_is_told_and_begins_nothing(capsys: Capture) -> None:
+    times = iter([0.0, 20.0, 40.0])
+    tell = Lines(clock=lambda: next(times))
+    for done in (0, 5000, 2000):
+        tell("auditing (drawing probes)", done, PARTS)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "auditing (drawing probes): 50 %, about 20 s left",
+        "auditing (drawing probes): 20 %, about 3 min left",
     ]
 
 
@@ -72,7 +83,7 @@ def test_time_left_does_not_count_what_an_earlier_run_did(capsys: Capture) -> No
     tell = Lines(clock=lambda: next(times))
     tell("training", 80, 100)
     tell("training", 90, 100)
-    assert capsys.readouterr().err.splitlines()[-1] == "training: 90 of 100, 20 s left"
+    assert capsys.readouterr().err.splitlines()[-1] == "training: 90 of 100, about 20 s left"
 
 
 def test_durations_are_read_at_a_glance() -> None:

@@ -39,8 +39,8 @@ def test_a_line_tells_stage_share_and_time_left_and_is_written_over() -> None:
     *told, last = lines(stream)
     assert told == [
         "░" * 20 + " relearning 0 of 4",
-        "█" * 5 + "░" * 15 + " relearning 1 of 4, 9 s left",
-        "█" * 15 + "░" * 5 + " relearning 3 of 4, 3 s left",
+        "█" * 5 + "░" * 15 + " relearning 1 of 4, about 9 s left",
+        "█" * 15 + "░" * 5 + " relearning 3 of 4, about 3 s left",
         "░" * 20 + " loading",
     ]
     assert last.split() == ["done", "in", "3", "min"]
@@ -63,7 +63,7 @@ def test_a_stage_that_starts_again_is_timed_again() -> None:
     line = Line(stream, clock)
     for clock.now, done in ((0.0, 0), (100.0, 10), (101.0, 0), (102.0, 1)):
         line("relearning", done, 10)
-    assert lines(stream)[-1].endswith("relearning 1 of 10, 9 s left")
+    assert lines(stream)[-1].endswith("relearning 1 of 10, about 9 s left")
 
 
 @pytest.mark.parametrize("notebook", [False, True])
@@ -80,7 +80,7 @@ def test_an_audit_shows_a_line_when_asked(
     sfra.audit(head, 3, n=100, m=10, epochs=1, progress=True)
     out, err = capsys.readouterr()
     shown, silent = (out, err) if notebook else (err, out)
-    assert "relearning" in shown
+    assert "auditing (3 draws of probes, as many relearnings of 1 epoch: 3 of the model) 0 %" in shown
     assert re.search(r"\rdone in \d+ s *\n$", shown)
     assert silent == ""
 

@@ -13,6 +13,7 @@ import torch
 
 from builders.audits import FORGET, SMALL, Toy, hidden, never_seen
 from sfra.attack.grid import Setting
+from sfra.attack.outlook import Outlook
 from sfra.attack.scale import Canonical, Native
 from sfra.auditing import audit
 from sfra.auditing.config import AuditConfig
@@ -35,7 +36,7 @@ def gather(toy: Toy, *forget: int, data: bool = True, **settings: Any) -> Eviden
         validation=None,
     )
     config = AuditConfig(**{**SMALL, "epochs": 10, **settings})
-    return audit.gather(subject, config, lambda stage, done, total: None)
+    return audit.gather(subject, config, Outlook())
 
 
 def test_the_parts_are_those_of_the_single_diagnostics_at_the_scale_of_the_verdict() -> None:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sfra.attack.anchor import Anchor
+from sfra.attack.outlook import Outlook, product_speed
 from sfra.attack.path import Record, Trajectory
 from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.pulse import Pulse
@@ -15,6 +16,9 @@ from sfra.attack.settings import AttackSettings
 from sfra.attack.weight import choose_weight
 from sfra.core.head import Head
 from sfra.core.types import Progress
+
+DRAWING, RELEARNING = "drawing probes", "relearning"
+"""What the two steps are called while they run."""
 
 GROUP_BYTES = 2**30
 """Memory for the probes of heads that are relearned side by side."""
@@ -77,7 +81,7 @@ def relearn_release(
     config: AttackSettings,
     *,
     anchor: Anchor | None = None,
-    progress: Progress | None = None,
+    outlook: Outlook | None = None,
 ) -> list[Run]:
     """Sample probes and relearn the head for every setting and seed; ``anchor`` serves the anchored scale."""
     jobs = [
@@ -85,7 +89,7 @@ def relearn_release(
         for seed in seeds_of(config)
         for setting in settings
     ]
-    return relearn_jobs(jobs, config, progress=progress)
+    return relearn_jobs(jobs, config, outlook=outlook)
 
 
 def seeds_of(config: AttackSettings) -> range:
@@ -98,32 +102,46 @@ def relearn_jobs(
     config: AttackSettings,
     *,
     record: Record = "all",
-    progress: Progress | None = None,
-    stage: str = "relearning",
+    outlook: Outlook | None = None,
 ) -> list[Run]:
-    """Sample probes and relearn the head of every job, as many side by side as memory allows; ``record`` its epochs."""
+    """Sample probes and relearn the head of every job, as many side by side as memory allows; ``record`` its epochs.
+
+    The ``outlook`` tells how far it is.
+    """
+    outlook = outlook or Outlook()
     runs: list[Run] = []
     group: list[tuple[Job, Placed, Probes]] = []
     for job in jobs:
         at, forget = job.setting, job.forget
         placed = place(job.head, forget, scale=at.scale, variant=at.variant, seed=job.seed, anchor=job.anchor)
-        drawing = _part(progress, len(runs) + len(group), len(jobs))
-        group.append((job, placed, _probes(placed.head, forget, config, job.seed, drawing)))
+        with outlook.step(DRAWING, 1) as tell:
+            group.append((job, placed, _probes(placed.head, forget, config, job.seed, tell)))
         size = len(group) * group[-1][2].samples.numel() * 4
         if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
-            pulse = Pulse(_part(progress, len(runs), len(jobs), len(group)), f"{stage}, epochs")
-            runs += _relearn(group, config, record, pulse)
+            amount = sum(
+                operations(placed.head.classes, placed.head.width, len(job.forget), config) for job, placed, _ in group
+            )
+            with outlook.step(RELEARNING, amount, "epochs") as tell:
+                runs += _relearn(group, config, record, outlook.pulse(tell))
             group = []
-        if progress is not None:
-            progress(stage, len(runs) + len(group), len(jobs))
     return runs
 
 
-def _part(progress: Progress | None, before: int, jobs: int, at_once: int = 1) -> Progress | None:
-    """Return what hears of some of the jobs and tells of all of them."""
-    if progress is None:
-        return None
-    return lambda stage, done, total: progress(stage, before * total // at_once + done, jobs * total // at_once)
+def operations(classes: int, width: int, forgotten: int, config: AttackSettings) -> float:
+    """Count the floating-point operations of the products of one relearning: ``4 C d`` for a probe, every epoch.
+
+    >>> operations(10, 512, 1, AttackSettings(m=500, epochs=100)) / 1e9
+    18.432
+    """
+    probes = (classes - forgotten) * (1 + forgotten) * config.probe_settings(classes, forgotten).m
+    return 4.0 * classes * width * probes * config.epochs
+
+
+def expect_jobs(outlook: Outlook, jobs: int, classes: int, width: int, forgotten: int, config: AttackSettings) -> None:
+    """Tell what is to come: the draws and relearnings of some jobs, these at the speed of their products alone."""
+    amount = jobs * operations(classes, width, forgotten, config)
+    outlook.expect(DRAWING, jobs, steps=jobs)
+    outlook.expect(RELEARNING, amount, seconds=amount / product_speed(classes, width))
 
 
 def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int, progress: Progress | None) -> Probes:

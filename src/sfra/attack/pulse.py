@@ -27,6 +27,11 @@ class Pulse:
         self._progress, self._stage, self._clock, self._lock = progress, stage, clock, threading.Lock()
         self._next = clock() + QUIET
 
+    @property
+    def due(self) -> bool:
+        """Tell whether the next word would be passed on."""
+        return self._progress is not None and self._clock() >= self._next
+
     def __call__(self, done: int, total: int, note: str = "") -> None:
         """Say how much is done; the note is what else there is to know."""
         if self._progress is None:

@@ -12,10 +12,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from sfra.attack.grid import relearn_release, settings_of
+from sfra.attack.outlook import Outlook
 from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import SELF_CONTROLS, original_control, self_control
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
 from sfra.auditing.findings.registry import critical
+from sfra.auditing.foresee import MEASURING, foresee
 from sfra.auditing.inputs import Inputs, open_inputs
 from sfra.auditing.measure import Evidence, measure
 from sfra.auditing.naming import Forget
@@ -130,15 +132,16 @@ def audit(
     for one in inputs.references:
         if isinstance(one, AuditResult):
             check_earlier(one, inputs.model, config)
-    evidence = gather(inputs.model, config, progress)
-    references = [_reference(one, evidence, config, progress) for one in inputs.references]
+    outlook = foresee(inputs, self_controls, config, progress)
+    evidence = gather(inputs.model, config, outlook)
+    references = [_reference(one, evidence, config, outlook) for one in inputs.references]
     theirs = [one.scores for one in references]
     found = compare(scores(evidence.measured or ()), theirs)
     problems = [problem for one in references for problem in one.problems]
     facts = Facts(evidence=evidence, scores=found, reference_scores=theirs, reference_problems=problems, config=config)
     raised = raise_findings(facts)
     usable = evidence.measured is not None and not critical(raised)
-    controls = _controls(inputs, self_controls, config, theirs, progress) if usable else ()
+    controls = _controls(inputs, self_controls, config, theirs, outlook) if usable else ()
     diagnosed = None
     if diagnostics is not None:
         progress("diagnosing", 0, 1)
@@ -149,32 +152,33 @@ def audit(
     )
 
 
-def gather(subject: Subject, config: AuditConfig, progress: Progress, *, fresh: bool = False) -> Evidence:
+def gather(subject: Subject, config: AuditConfig, outlook: Outlook, *, fresh: bool = False) -> Evidence:
     """Relearn a subject in every setting, without data, then measure what came back, where there is data."""
     settings = settings_of(config, missing=subject.missing, fresh=fresh)
     head = subject.release.head
-    runs = relearn_release(head, subject.forget, settings, config, anchor=subject.anchor, progress=progress)
+    runs = relearn_release(head, subject.forget, settings, config, anchor=subject.anchor, outlook=outlook)
     measured = None
     if subject.split is not None:
-        measured = measure(runs, subject.split, subject.forget, device=config.device)
+        with outlook.step(MEASURING, len(runs), "runs") as tell:
+            measured = measure(runs, subject.split, subject.forget, device=config.device, progress=tell)
     return Evidence(subject=subject, runs=runs, measured=measured)
 
 
-def _reference(given: Subject | AuditResult, evidence: Evidence, config: AuditConfig, progress: Progress) -> Reference:
+def _reference(given: Subject | AuditResult, evidence: Evidence, config: AuditConfig, outlook: Outlook) -> Reference:
     """Relearn a reference as the model was, or take an earlier audit of it."""
     if isinstance(given, AuditResult):
         return earlier_reference(given, evidence)
-    return Reference.gathered(gather(given, config, progress, fresh=evidence.subject.missing))
+    return Reference.gathered(gather(given, config, outlook, fresh=evidence.subject.missing))
 
 
 def _controls(
-    inputs: Inputs, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], progress: Progress
+    inputs: Inputs, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], outlook: Outlook
 ) -> tuple[Control, ...]:
     """Audit what is hidden by construction: the class in the original, and retain classes of the model."""
     controls = []
     if inputs.control is not None:
-        controls.append(original_control(inputs.control, config, references, progress))
-    if count and (own := self_control(inputs.model, count, config, references, progress)):
+        controls.append(original_control(inputs.control, config, references, outlook))
+    if count and (own := self_control(inputs.model, count, config, references, outlook)):
         controls.append(own)
     return tuple(controls)
 

@@ -14,6 +14,7 @@ from itertools import islice
 import torch
 
 from sfra.attack.grid import Job, Setting, relearn_jobs, seeds_of
+from sfra.attack.outlook import Outlook
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.evaluate import confusion
 from sfra.auditing.measure import measure
@@ -22,7 +23,6 @@ from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import compare, scores
 from sfra.auditing.subject import KNOWN, Measurable, Subject
 from sfra.core.head import MIN_CLASSES, Head
-from sfra.core.types import Progress
 
 SELF_CONTROLS = 4
 """Retain classes that are hidden, one at a time, where nothing else is said."""
@@ -35,15 +35,15 @@ HIDDEN = "reset-row"
 
 
 def original_control(
-    original: Subject, config: AuditConfig, references: Sequence[Sequence[Score]], progress: Progress
+    original: Subject, config: AuditConfig, references: Sequence[Sequence[Score]], outlook: Outlook
 ) -> Control:
     """Hide the forget classes of the original, and audit them beside the references' scores."""
-    found = _audit_hidden([(original.forget, original)], config, references, progress)
+    found = _audit_hidden([(original.forget, original)], config, references, outlook)
     return Control(kind="original", source=original.release.source, hidden=tuple(found))
 
 
 def self_control(
-    model: Subject, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], progress: Progress
+    model: Subject, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], outlook: Outlook
 ) -> Control | None:
     """Hide retain classes of the released model, one group at a time; None where it has none that could be hidden."""
     known = without_forgotten(model)
@@ -52,7 +52,7 @@ def self_control(
     numbers = [label for label in range(model.classes) if label not in model.forget]
     groups = choose_groups(known, len(model.forget), count)
     subjects = [(tuple(numbers[label] for label in group), replace(known, forget=group)) for group in groups]
-    found = _audit_hidden(subjects, config, references, progress)
+    found = _audit_hidden(subjects, config, references, outlook)
     return Control(kind="self", source=model.release.source, hidden=tuple(found)) if found else None
 
 
@@ -90,7 +90,7 @@ def _audit_hidden(
     hidden: Sequence[tuple[tuple[int, ...], Subject]],
     config: AuditConfig,
     references: Sequence[Sequence[Score]],
-    progress: Progress,
+    outlook: Outlook,
 ) -> list[Hidden]:
     """Relearn every hidden group at the verdict's scale, all side by side, and measure what comes back at the end."""
     setting = Setting(scale=config.scales.verdict, variant=HIDDEN)
@@ -99,8 +99,7 @@ def _audit_hidden(
         for _, subject in hidden
         for seed in seeds_of(config)
     ]
-    stage = "relearning hidden classes"
-    runs = iter(relearn_jobs(jobs, config, record="last", progress=progress, stage=stage))
+    runs = iter(relearn_jobs(jobs, config, record="last", outlook=outlook))
     found = []
     for classes, subject in hidden:
         assert subject.test is not None

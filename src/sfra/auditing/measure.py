@@ -13,6 +13,7 @@ from sfra.auditing.rules import RULES, select
 from sfra.auditing.subject import Measurable, Subject
 from sfra.auditing.trace import Trace
 from sfra.core.cpu import one_thread
+from sfra.core.types import Progress
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +51,21 @@ class Evidence:
 
 
 def measure(
-    runs: Sequence[Run], split: Measurable, forget: Sequence[int], *, device: torch.device | str = "cpu"
+    runs: Sequence[Run],
+    split: Measurable,
+    forget: Sequence[int],
+    *,
+    device: torch.device | str = "cpu",
+    progress: Progress | None = None,
 ) -> list[Measured]:
     """Evaluate every run once on each part of the data, on a device."""
-    threads = torch.get_num_threads()
+    threads, results = torch.get_num_threads(), []
     with one_thread():
-        return [_measured(run, split, forget, device, threads) for run in runs]
+        for run in runs:
+            results.append(_measured(run, split, forget, device, threads))
+            if progress is not None:
+                progress("measuring", len(results), len(runs))
+    return results
 
 
 def _measured(run: Run, split: Measurable, forget: Sequence[int], device: torch.device | str, threads: int) -> Measured:

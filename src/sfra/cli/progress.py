@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sfra.cli.command import say
-from sfra.core.progress import duration
+from sfra.core.progress import PARTS, begins, duration, named, share_of
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -25,11 +25,6 @@ PAUSE, SHARE = 10.0, 0.1
 UNITS = {
     "training": "epochs",
     "unlearning": "epochs",
-    "relearning": "runs",
-    "relearning hidden classes": "runs",
-    "relearning, epochs": "epochs",
-    "relearning hidden classes, epochs": "epochs",
-    "drawing probes": "candidates",
     "extracting features": "samples",
 }
 """What a stage counts; other stages are steps of something longer."""
@@ -88,32 +83,23 @@ class Lines:
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Print a line if this is another stage than before, the same one from the start again, or a long one.
 
-        What is in brackets behind the name of a stage is news of it; the first estimate comes after ``PAUSE``.
+        The first estimate comes after ``PAUSE``.
         """
-        now, name = self.clock(), named(stage)
-        if name != self.stage or done < self.done:
+        now = self.clock()
+        if begins(stage, done, total, self.stage, self.done):
             self.first = self.told = (now, done)
             if self.limit > 0:
                 self.limit -= 1
                 say(beginning(stage, done, total))
-        elif self.first[1] < done < total and now - self.told[0] >= PAUSE and self._grown(done, total):
+        elif self.first[1] < done < total and now - self.told[0] >= PAUSE and self._moved(done, total):
             self.told = (now, done)
             left = (now - self.first[0]) / (done - self.first[1]) * (total - done)
-            say(f"{stage}: {done:,} of {total:,}, {duration(left)} left")
-        self.stage, self.done = name, done
+            say(f"{stage}: {share_of(done, total)}, about {duration(left)} left")
+        self.stage, self.done = stage, done
 
-    def _grown(self, done: int, total: int) -> bool:
+    def _moved(self, done: int, total: int) -> bool:
         """Tell whether there is more to say than at the last line."""
-        return self.told == self.first or done - self.told[1] >= SHARE * total
-
-
-def named(stage: str) -> str:
-    """Return the name of a stage without its news.
-
-    >>> named("drawing probes (3 of 9 classes full)")
-    'drawing probes'
-    """
-    return stage.partition(" (")[0]
+        return self.told == self.first or abs(done - self.told[1]) >= SHARE * total
 
 
 def beginning(stage: str, done: int, total: int) -> str:
@@ -121,8 +107,13 @@ def beginning(stage: str, done: int, total: int) -> str:
 
     >>> beginning("training", 0, 40), beginning("auditing delete", 1, 5), beginning("loading data", 0, 1)
     ('training: 40 epochs', 'auditing delete (2 of 5)', 'loading data')
+    >>> beginning("auditing (7 draws of probes)", 0, PARTS)
+    'auditing: 7 draws of probes'
     """
+    news = stage.partition(" (")[2].removesuffix(")")
     stage = named(stage)
+    if total == PARTS:
+        return f"{stage}: {news}" if news else stage
     if total <= 1:
         return stage
     if stage == "resuming":
@@ -136,19 +127,21 @@ class StageBar:
     """A bar for every stage; until the first one begins, a moving bar that says so."""
 
     def __init__(self, bar: Bar) -> None:
-        self.bar, self.task = bar, bar.add_task("loading", total=None, left="")
+        self.bar, self.task = bar, bar.add_task("loading", total=None, left="", count="")
         self.stage, self.done, self.first = "loading", 0, (0.0, 0)
 
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Move the bar of the stage."""
-        now, name = time.monotonic(), named(stage)
-        if name != self.stage or done < self.done:
+        now = time.monotonic()
+        if begins(stage, done, total, self.stage, self.done):
             self.bar.remove_task(self.task)
-            self.task, self.first = self.bar.add_task(stage, total=total, completed=done, left=""), (now, done)
+            self.task = self.bar.add_task(stage, total=total, completed=done, left="", count="")
+            self.first = (now, done)
         rate = (now - self.first[0]) / (done - self.first[1]) if done > self.first[1] else None
-        left = "" if rate is None else f"{duration(rate * (total - done))} left"
-        self.bar.update(self.task, completed=done, total=total, left=left, description=stage)
-        self.stage, self.done = name, done
+        left = "" if rate is None else f"about {duration(rate * (total - done))} left"
+        count = share_of(done, total).replace(" of ", "/")
+        self.bar.update(self.task, completed=done, total=total, left=left, description=stage, count=count)
+        self.stage, self.done = stage, done
 
 
 @dataclass
@@ -175,7 +168,7 @@ class GridBar:
     """A bar over all cells, with what is being computed beside it."""
 
     def __init__(self, bar: Bar) -> None:
-        self.bar, self.task = bar, bar.add_task("starting", total=None, left="")
+        self.bar, self.task = bar, bar.add_task("starting", total=None, left="", count="")
 
     def __call__(self, progress: Cells) -> None:
         """Move the bar; what goes wrong is printed above it."""
@@ -189,6 +182,7 @@ class GridBar:
             self.task,
             completed=progress.done,
             total=progress.done + progress.left,
+            count=f"{progress.done}/{progress.done + progress.left}",
             description=f"{running}{more}",
             left=", ".join(part for part in (remaining(progress), failed) if part),
         )
@@ -219,7 +213,7 @@ def _bar() -> Bar:
     console = Console(stderr=True)
     columns = (
         rich.BarColumn(bar_width=max(6, min(24, console.width // 5)), table_column=Column(no_wrap=True)),
-        rich.MofNCompleteColumn(table_column=Column(no_wrap=True)),
+        rich.TextColumn("{task.fields[count]}", table_column=Column(no_wrap=True), markup=False),
         rich.TimeElapsedColumn(table_column=Column(no_wrap=True)),
         rich.TextColumn("{task.fields[left]}", table_column=Column(no_wrap=True), markup=False),
         rich.TextColumn("{task.description}", style="dim", markup=False, table_column=Column(no_wrap=True, ratio=1)),

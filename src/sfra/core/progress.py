@@ -11,6 +11,9 @@ from typing import Any, ParamSpec, TypeVar
 Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
+PARTS = 10_000
+"""Parts of a stage that is told as a share of the whole."""
+
 WIDTH, PAUSE = 20, 0.1
 """Characters of the bar, and the least number of seconds between two lines about a stage."""
 
@@ -26,16 +29,16 @@ class Line:
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Write the line anew, unless it was written just now."""
         now = self.clock()
-        if stage != self.stage or done < self.done:
-            self.stage, self.first, self.told = stage, (now, done), float("-inf")
-        self.done = done
+        if begins(stage, done, total, self.stage, self.done):
+            self.first, self.told = (now, done), float("-inf")
+        self.stage, self.done = stage, done
         if now - self.told < PAUSE and done < total:
             return
         self.told = now
         full = round(WIDTH * done / max(total, 1))
         since, ahead = now - self.first[0], done - self.first[1]
-        left = f", {duration(since / ahead * (total - done))} left" if ahead > 0 and done < total else ""
-        count = f" {done:,} of {total:,}" if total > 1 else ""
+        left = f", about {duration(since / ahead * (total - done))} left" if ahead > 0 and done < total else ""
+        count = f" {share_of(done, total)}" if total > 1 else ""
         self.write(f"{'█' * full}{'░' * (WIDTH - full)} {stage}{count}{left}")
 
     def write(self, text: str) -> None:
@@ -48,6 +51,35 @@ class Line:
         """Say how long everything took, and leave the line."""
         self.write(f"done in {duration(self.clock() - self.began)}")
         self.stream.write("\n")
+
+
+def begins(stage: str, done: int, total: int, before: str, done_before: int) -> bool:
+    """Tell whether a stage begins: another one than before, or the same from the start again.
+
+    What is in brackets behind its name is news of it. A share of the whole may fall: what is left was found to be more.
+
+    >>> begins("auditing (drawing)", 9, PARTS, "auditing", 20), begins("training", 1, 40, "training", 20)
+    (False, True)
+    """
+    return named(stage) != named(before) or (done < done_before and total != PARTS)
+
+
+def named(stage: str) -> str:
+    """Return the name of a stage without its news.
+
+    >>> named("auditing (3 of 9 classes full)")
+    'auditing'
+    """
+    return stage.partition(" (")[0]
+
+
+def share_of(done: int, total: int) -> str:
+    """Say how much is done: a number of things, or where they are parts of the whole, a share.
+
+    >>> share_of(3, 700), share_of(412, PARTS)
+    ('3 of 700', '4 %')
+    """
+    return f"{100 * done // total} %" if total == PARTS else f"{done:,} of {total:,}"
 
 
 def duration(seconds: float) -> str:

@@ -87,6 +87,10 @@ class Plan:
         """Tell whether the next chunk is worth drawing: a class that is served still has room."""
         return pools.draws < self.most and bool(np.isfinite(self.bounds[pools.open]).any())
 
+    def left(self, pools: Pools) -> float:
+        """Return how many draws are still to be made, as far as that is known."""
+        return max(0, self.draws - pools.draws)
+
 
 def plain_cost(classes: int, rank: int) -> float:
     """Return the seconds of one plain draw."""

@@ -79,12 +79,6 @@ class Pools:
         return self.landed.cpu().double() / max(self.draws, 1)
 
     @property
-    def filled(self) -> tuple[int, int]:
-        """Candidates that the pools of the retain classes hold, and how many they are to hold."""
-        held = self.landed.clamp_max(self.n)[self._retain]
-        return int(held.sum()), self.n * len(held)
-
-    @property
     def note(self) -> str:
         """How many pools are full, and the range of acceptances."""
         rates = self.acceptance[self._retain.cpu()]

@@ -53,16 +53,24 @@ class Review:
             raise unfilled(pools, late, "the draw budget cannot fill the pool of every retain class")
         return True
 
-    @staticmethod
-    def _switch_pays(pools: Pools) -> bool:
+    def left(self, pools: Pools) -> float:
+        """Return how many draws, or what costs as much, are still to be made, as far as that is known."""
+        now, later = self._prices(pools)
+        return min(now, later) if self._can_condition else later
+
+    def _switch_pays(self, pools: Pools) -> bool:
         if pools.draws < WARM_UP:
             return False
+        now, later = self._prices(pools)
+        return later >= now
+
+    @staticmethod
+    def _prices(pools: Pools) -> tuple[float, float]:
         still, landed = pools.open, pools.landed.tolist()
         device = "cpu" if pools.landed.device.type == "cpu" else "other"
         need = np.array([pools.n - landed[k] for k in still], float)
         rate = np.array([landed[k] / pools.draws for k in still])
-        now, later = prices(need, rate, device)
-        return later >= now
+        return prices(need, rate, device)
 
     def _hopeless(self, pools: Pools) -> list[int]:
         """Return the classes that will not be full at the end of the budget, even if they have been unlucky."""

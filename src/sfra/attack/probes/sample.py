@@ -120,7 +120,7 @@ def sample_probes(
         path: ``plain``: each draw serves the class that it falls to. ``weighted``: each serves every class
             (:mod:`sfra.attack.probes.weighted`); Gaussian proposal, softmax score, CPU or CUDA. ``auto``: weighted for
             many classes, where it is clearly cheaper.
-        progress: Called now and then with what is going on, how many candidates there are and of how many.
+        progress: Called now and then with what is going on, how much of it is done and of how much.
 
     Raises:
         SamplingError: A retain class could not be filled; the message names it and its acceptance.
@@ -154,7 +154,7 @@ def sample_probes(
             pools = Pools(head.classes, classes, **kept, device=where)
         pulse = Pulse(progress, "drawing probes")
         _fill(pools, stream, plan or Review(max_draws, can_condition=law.isotropic), pulse)
-        conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers, pulse)
+        conditional = _complete(pools, stream, weight, head.bias, ranking, seed, workers, pulse, began)
         return _label(head, classes, settings, pools, stream, space, conditional, began)
 
 
@@ -201,7 +201,8 @@ def _fill(pools: Pools, stream: Stream, review: Review | Plan, pulse: Pulse) -> 
         for chunk in chunks:
             if not pools.absorb(chunk).open or not review.goes_on(pools):
                 return
-            pulse(*pools.filled, pools.note)
+            if pulse.due:
+                pulse(pools.draws, pools.draws + int(review.left(pools)), pools.note)
     finally:
         chunks.close()  # type: ignore[attr-defined]
 
@@ -215,12 +216,16 @@ def _complete(
     seed: int,
     threads: int,
     pulse: Pulse,
+    began: float,
 ) -> dict[int, RegionSample]:
     """Complete the pools that are still open by sampling the Gaussian conditioned on their class."""
     regions: dict[int, RegionSample] = {}
-    done, total = pools.filled
-    for label in pools.open:
-        pulse(done, total, f"class {label} by itself")
+    still, switched = pools.open, time.perf_counter()
+    for at, label in enumerate(still):
+        if at:  # as long as those before it
+            now = time.perf_counter()
+            total = now - began + (now - switched) / at * (len(still) - at)
+            pulse(int(1e3 * (now - began)), int(1e3 * total), f"{at} of {len(still)} rare classes by themselves")
         missing = pools.n - int(pools.landed[label])
         if missing * weight.shape[1] > MOST_NUMBERS:
             raise unfilled(pools, [label], f"the pool of class {label} does not fit into memory", do="lower n")
@@ -233,7 +238,6 @@ def _complete(
         near = pools.extremes.shortlist(sure)
         pools.top_up(label, sure[near].to(pools.landed.device), stream.store(region.samples[near]))
         regions[label] = replace(region, samples=region.samples[:0])
-        done += missing
     return regions
 
 
