@@ -36,6 +36,8 @@ def _choose(jaxtyped: Callable[..., Any]) -> Callable[..., Any]:
     def decorator(*, typechecker: Any) -> Callable[[Decorated], Decorated]:
         def decorate(target: Decorated) -> Decorated:
             if isinstance(target, FunctionType):
+                if "tl.constexpr" in target.__annotations__.values():
+                    return target  # a kernel of Triton is compiled from its source
                 hints = {name: _resolved(hint, target.__globals__) for name, hint in target.__annotations__.items()}
                 if not any(map(has_axes, hints.values())):
                     target.__annotations__ = hints

@@ -79,9 +79,10 @@ class Plan:
         """Open the stream."""
         if isinstance(self.lines, Lines):
             return WeightedStream(self.lines, self.bounds, seed=seed, threads=threads)
-        from sfra.attack.probes.device_weights import DeviceWeightedStream
+        from sfra.attack.probes.device_weights import DeviceWeightedStream, loops_on
 
-        return DeviceWeightedStream(self.lines, self.bounds, seed=seed)
+        loops = loops_on(self.lines.rows.device)
+        return DeviceWeightedStream(self.lines, self.bounds, seed=seed, loops=loops)
 
     def goes_on(self, pools: Pools) -> bool:
         """Tell whether the next chunk is worth drawing: a class that is served still has room."""
@@ -120,10 +121,10 @@ def prepare(
         lines = Lines.of(weight, bias, retain)
         return lines, Pilot.of(lines, seed)
     from sfra.attack.probes.device_lines import DeviceLines
-    from sfra.attack.probes.device_weights import pilot_on_device
+    from sfra.attack.probes.device_weights import loops_on, pilot_on_device
 
     there = DeviceLines.of(weight, bias, retain, device)
-    return there, pilot_on_device(there, seed)
+    return there, pilot_on_device(there, seed, loops_on(device))
 
 
 def plan_weights(

@@ -20,6 +20,7 @@ So a run on the same device with the same versions gives the same bits.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -29,13 +30,12 @@ from numpy import ndarray
 from torch import Tensor
 
 from sfra.attack.probes import torch_loops
-from sfra.attack.probes.counters import uniforms
 from sfra.attack.probes.device_lines import DeviceLines
 from sfra.attack.probes.mixing import SIZE
 from sfra.attack.probes.pools import Chunk
 from sfra.attack.probes.stream import Limits
-from sfra.attack.probes.weighing import ACCEPT, CLOSED, COPIES, INTERVAL, LEADERS, PILOT, PLACE
-from sfra.attack.probes.weighted import PILOT_DRAWS, PILOT_WEIGHTS, ROUNDING, SPREADS, Pilot
+from sfra.attack.probes.weighing import ACCEPT, CLOSED, COPIES, INTERVAL, PILOT, PLACE
+from sfra.attack.probes.weighted import PILOT_DRAWS, PILOT_WEIGHTS, ROUNDING, SPREADS, Pilot, latest_starts
 
 _GOLDEN = 0.6180339887498949
 _ALMOST_ONE = 1.0 - 2.0**-53
@@ -49,11 +49,29 @@ class Loops(Protocol):
     def normals(self, indices: Tensor, stream: int, width: int, seed: int) -> Tensor:
         """Return the draws of the given indices."""
 
+    def uniforms(self, index: Tensor, word: Tensor | int, stream: Tensor | int, seed: int) -> Tensor:
+        """Return the uniform numbers of counters."""
+
+    def sieve(
+        self, z: Tensor, gram: Tensor, share: Tensor, slots: Tensor, phases: Tensor, taus: Tensor, lengths: Tensor,
+        bias: Tensor, slack: float,
+    ) -> Tensor:  # fmt: skip
+        """Tell which pairs the largest logits of a few sets do not rule out."""
+
     def ends(self, z: Tensor, gram: Tensor, row: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return where each pair's class begins and ends to win."""
 
     def losers(self, z: Tensor, gram: Tensor, row: Tensor, k: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
         """Return the largest of the other logits, and the logarithm of the sum of their exponentials."""
+
+
+def loops_on(device: torch.device) -> Loops:
+    """Return the fastest loops for a device: Triton's on CUDA where it is installed, otherwise plain torch."""
+    if device.type == "cuda" and find_spec("triton"):
+        from sfra.attack.probes import triton_loops
+
+        return triton_loops
+    return torch_loops
 
 
 def pilot_on_device(lines: DeviceLines, seed: int, loops: Loops = torch_loops) -> Pilot:
@@ -113,6 +131,7 @@ class DeviceWeightedStream:
         self._bounds = torch.from_numpy(bounds).to(device)[lines.order]
         self._kinds = torch.where(self._bounds.isfinite(), lines.kinds, CLOSED)
         self._phases = torch.from_numpy(np.arange(len(bounds)) * _GOLDEN % 1.0).to(device)
+        self._taus = torch.from_numpy(latest_starts(bounds)).to(device)[lines.order]
         length, bias = float(lines.lengths.max()), float(lines.bias.abs().max())
         self._slack = 2.0**-16 * (6 * length + bias)
         self._rounding = ROUNDING * (length * (lines.rows.shape[1] ** 0.5 + 8) + bias)
@@ -147,15 +166,15 @@ class DeviceWeightedStream:
         lines, loops = self._lines, self._loops
         draws = torch.arange(first, first + lines.tile, device=high.device)
         z = lines.mixed(loops.normals(draws, 0, lines.rows.shape[1], self._seed))
-        share = uniforms(draws, 0, ACCEPT, self._seed)
+        share = loops.uniforms(draws, 0, ACCEPT, self._seed)
         kinds = torch.where((high == torch.inf) & (low == -torch.inf), CLOSED, self._kinds)
-        row, draw, k = self._pairs(self._sieve(z, share, kinds))
+        row, draw, k = self._pairs(self._alive(z, share, kinds))
         spans = _Spans(lines, loops, z, row, k)
         copies = (spans.weight / self._bounds[k] + (share[draw] + self._phases[k]).frac()).long().clamp_max(COPIES)
         which = torch.arange(len(k), device=k.device).repeat_interleave(copies)
         row, draw, k = row[which], draw[which] + first, k[which]
         copy = torch.arange(len(which), device=k.device) - (copies.cumsum(0) - copies)[which]
-        place = spans.places(which, uniforms(draw, k, PLACE + copy, self._seed))
+        place = spans.places(which, loops.uniforms(draw, k, PLACE + copy, self._seed))
         mine = (spans.length[which] * place + lines.bias[k]).float()
         y = ((place - spans.t0[which]) / spans.length[which]).float()
         top, total = loops.losers(z, lines.gram, row, k, y)
@@ -167,27 +186,14 @@ class DeviceWeightedStream:
         near = torch.nonzero((score >= high[k]) | (score <= low[k])).flatten()
         return [draw[won][near], k[near], place[won][near], score[near], rank[near]]
 
-    def _sieve(
+    def _alive(
         self, z: Float[Tensor, "R P"], share: Float[Tensor, " B"], kinds: Int[Tensor, " C"]
     ) -> Bool[Tensor, "N G 16 K"]:
-        """Tell which pairs the leaders do not rule out; see :mod:`sfra.attack.probes.weighing`."""
-        lines, slots = self._lines, self._lines.slots
-        value, place = z.view(len(z), -1, LEADERS).max(1)
-        found = place * LEADERS + torch.arange(LEADERS, device=z.device)
-        u = (share.view(-1, 1, SIZE, 1) + self._phases[slots][:, None]).frac()
-        least = (self._bounds[slots][:, None] * (1.0 - u)).clamp_max(1.0)
-        tau = (1e-5 - torch.special.ndtri(least)).clamp(-40.0, 40.0).float()
-        length, bias = lines.lengths[slots][:, None], lines.bias[slots][:, None]
-        shape = tau.shape
-        own = z.view(*shape[:3], -1).gather(3, slots[:, None].expand(shape))
-        y = ((tau - (own - bias) / length) / length).view(len(z), -1)
-        at = slots[:, None].expand(shape).reshape(len(z), -1)
-        best = torch.full_like(y, -torch.inf)
-        for leader in range(LEADERS):
-            other = torch.addcmul(value[:, leader, None], y, lines.gram[found[:, leader, None], at])
-            torch.maximum(best, other, out=best)
-        passes = best.view(shape) <= length * tau + bias + self._slack
-        kind = kinds[slots][:, None]
+        """Tell which pairs are to be looked at in full."""
+        lines = self._lines
+        common = lines.slots, self._phases, self._taus, lines.lengths, lines.bias, self._slack
+        passes = self._loops.sieve(z, lines.gram, share, *common)
+        kind = kinds[lines.slots][:, None]
         alive: Tensor = ((kind == INTERVAL) | (passes & (kind != CLOSED))) & lines.real[:, None]
         return alive
 

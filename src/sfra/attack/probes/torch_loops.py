@@ -7,12 +7,14 @@ are gathered in blocks, so that working space stays bounded.
 from __future__ import annotations
 
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from sfra.attack.probes.counters import normals
+from sfra.attack.probes.counters import normals, uniforms
+from sfra.attack.probes.mixing import SIZE
+from sfra.attack.probes.weighing import BINS, LEADERS
 
-__all__ = ["ends", "losers", "normals"]
+__all__ = ["ends", "losers", "normals", "sieve", "uniforms"]
 
 _NUMBERS = {"cpu": 2**20, "cuda": 2**28}
 """Numbers that a block may hold."""
@@ -59,3 +61,32 @@ def losers(
         top[part] = logits.amax(1)
         total[part] = logits.logsumexp(1)
     return top, total
+
+
+def sieve(
+    z: Float[Tensor, "R P"],
+    gram: Float[Tensor, "P P"],
+    share: Float[Tensor, " B"],
+    slots: Int[Tensor, "G K"],
+    phases: Float[Tensor, " C"],
+    taus: Float[Tensor, "C bins"],
+    lengths: Float[Tensor, " C"],
+    bias: Float[Tensor, " C"],
+    slack: float,
+) -> Bool[Tensor, "N G 16 K"]:
+    """Tell which pairs the largest logits of a few sets do not rule out; see :mod:`sfra.attack.probes.weighing`."""
+    value, place = z.view(len(z), -1, LEADERS).max(1)
+    found = place * LEADERS + torch.arange(LEADERS, device=z.device)
+    u = (share.view(-1, 1, SIZE, 1) + phases[slots][:, None]).frac()
+    shape = u.shape
+    tau = taus[slots[:, None].expand(shape), (u * BINS).long()]
+    length, offset = lengths[slots][:, None], bias[slots][:, None]
+    at = slots[:, None].expand(shape).reshape(len(z), -1)
+    own = z.gather(1, at).view(shape)
+    y = ((tau - (own - offset) / length) / length).view(len(z), -1)
+    best = torch.full_like(y, -torch.inf)
+    for leader in range(LEADERS):
+        other = torch.addcmul(value[:, leader, None], y, gram[found[:, leader, None], at])
+        torch.maximum(best, other, out=best)
+    passes: Tensor = best.view(shape) <= length * tau + offset + slack
+    return passes

@@ -89,7 +89,7 @@ class WeightedStream:
         self._bounds = bounds[lines.order]
         self._kinds = np.where(np.isfinite(self._bounds), lines.kinds, 0)
         self._phases = np.arange(len(bounds)) * _GOLDEN % 1.0
-        self._taus = _latest_starts(self._bounds)
+        self._taus = latest_starts(self._bounds)
         length, bias = float(lines.lengths.max()), float(np.abs(lines.bias).max())
         self._slack = np.float32(2.0**-16 * (6 * length + bias))
         self._rounding = ROUNDING * (length * (lines.rows.shape[1] ** 0.5 + 8) + bias)
@@ -203,7 +203,7 @@ class WeightedStream:
         return torch.from_numpy(out)
 
 
-def _latest_starts(bounds: Float[ndarray, " C"]) -> Float[ndarray, "C bins"]:
+def latest_starts(bounds: Float[ndarray, " C"]) -> Float[ndarray, "C bins"]:
     """Return the largest ``lo`` with ``P(Z > lo) >= bound (1 - U)`` for the ``U`` of each bin, rounded up."""
     from scipy.special import ndtri
 

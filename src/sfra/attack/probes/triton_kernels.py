@@ -1,0 +1,144 @@
+"""Triton kernels of the streams on a GPU; :mod:`counters` and :mod:`torch_loops` say in torch what each computes.
+
+Random numbers come from Philox in registers, with the counters of :mod:`sfra.attack.probes.kernels`. No kernel adds
+floating-point numbers atomically or appends in the order of arrival, so that repeated runs give the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import no_type_check
+
+import triton
+import triton.language as tl
+
+
+@triton.jit
+@no_type_check
+def box_muller(magnitude, angle):
+    """Turn two random words into two independent standard normals."""
+    energy = -tl.log(((magnitude >> 1).to(tl.int32, bitcast=True).to(tl.float32) + 0.5) * 4.656612873077393e-10)
+    radius = tl.sqrt(2.0 * tl.maximum(energy, 0.0))
+    turn = angle.to(tl.int32, bitcast=True).to(tl.float32) * 2.3283064365386963e-10
+    a = 6.283185307179586 * (tl.abs(turn) - 0.25)
+    return -radius * tl.sin(a), tl.where(turn >= 0.0, radius, -radius) * tl.cos(a)
+
+
+@triton.jit
+@no_type_check
+def normal_tile(index, quad, stream, seed):
+    """Return the normals ``4 quad`` to ``4 quad + 3`` of draws, [B, 4 Q] for ``index`` [B] and ``quad`` [Q]."""
+    low, high = (index & 0xFFFFFFFF).to(tl.uint32), (index >> 32).to(tl.uint32)
+    low, c2 = tl.broadcast(low[:, None], quad.to(tl.uint32)[None, :])
+    w0, w1, w2, w3 = tl.philox(seed, low, tl.zeros_like(low) + high[:, None], c2, tl.zeros_like(low) + stream)
+    n0, n1 = box_muller(w0, w1)
+    n2, n3 = box_muller(w2, w3)
+    return tl.interleave(tl.interleave(n0, n2), tl.interleave(n1, n3))
+
+
+@triton.jit(do_not_specialize=["stream", "seed", "n"])
+@no_type_check
+def normals(indices, stream, seed, out, n, width, DRAWS: tl.constexpr, QUADS: tl.constexpr):
+    """Write the draws of the given indices, one per row of ``out`` [n, width]."""
+    i = tl.program_id(0) * DRAWS + tl.arange(0, DRAWS)
+    quad = tl.program_id(1) * QUADS + tl.arange(0, QUADS)
+    column = tl.program_id(1) * QUADS * 4 + tl.arange(0, 4 * QUADS)
+    index = tl.load(indices + i, mask=i < n, other=0)
+    tile = normal_tile(index, quad, stream, seed)
+    at = i.to(tl.int64)[:, None] * width + column[None, :]
+    tl.store(out + at, tile, mask=(i < n)[:, None] & (column < width)[None, :])
+
+
+@triton.jit(do_not_specialize=["seed", "n"])
+@no_type_check
+def uniforms(indices, words, streams, seed, out, n, SIZE: tl.constexpr):
+    """Write the uniform numbers of counters in float64."""
+    i = tl.program_id(0) * SIZE + tl.arange(0, SIZE)
+    index = tl.load(indices + i, mask=i < n, other=0)
+    word = tl.load(words + i, mask=i < n, other=0).to(tl.uint32)
+    stream = tl.load(streams + i, mask=i < n, other=0).to(tl.uint32)
+    low, high = (index & 0xFFFFFFFF).to(tl.uint32), (index >> 32).to(tl.uint32)
+    w0, w1, _, _ = tl.philox(seed, low, high, word, stream)
+    bits = (w0.to(tl.int64) << 21) | (w1.to(tl.int64) >> 11)
+    tl.store(out + i, (bits.to(tl.float64) + 0.5) * 1.1102230246251565e-16, mask=i < n)
+
+
+@triton.jit(do_not_specialize=["n"])
+@no_type_check
+def ends(z, gram, rows, classes, low, high, n, P, PAIRS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write the largest ratio over positive and the smallest over negative denominators of each pair."""
+    i = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
+    row, k = tl.load(rows + i, mask=i < n, other=0), tl.load(classes + i, mask=i < n, other=0)
+    own, square = tl.load(z + row * P + k)[:, None], tl.load(gram + k * P + k)[:, None]
+    most = tl.full([PAIRS, COLUMNS], -float("inf"), tl.float32)
+    least = tl.full([PAIRS, COLUMNS], float("inf"), tl.float32)
+    for start in range(0, P, COLUMNS):
+        j = start + tl.arange(0, COLUMNS)[None, :]
+        logit = tl.load(z + row[:, None] * P + j, mask=j < P, other=0.0)
+        product = tl.load(gram + k[:, None] * P + j, mask=j < P, other=0.0)
+        below = tl.where((j == k[:, None]) | (j >= P), 0.0, square - product)
+        ratio = (logit - own) / tl.where(below == 0.0, 1.0, below)
+        most = tl.where(below > 0.0, tl.maximum(most, ratio), most)
+        least = tl.where(below < 0.0, tl.minimum(least, ratio), least)
+    tl.store(low + i, tl.max(most, 1), mask=i < n)
+    tl.store(high + i, tl.min(least, 1), mask=i < n)
+
+
+@triton.jit(do_not_specialize=["n"])
+@no_type_check
+def losers(z, gram, rows, classes, steps, top, total, n, P, PAIRS: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write ``max_j`` and ``log Σ_j exp`` of ``z_j + y G_kj`` over ``j ≠ k``; each column keeps a maximum and a sum."""
+    i = tl.program_id(0) * PAIRS + tl.arange(0, PAIRS)
+    row, k = tl.load(rows + i, mask=i < n, other=0), tl.load(classes + i, mask=i < n, other=0)
+    y = tl.load(steps + i, mask=i < n, other=0.0)[:, None]
+    most = tl.full([PAIRS, COLUMNS], -1e30, tl.float32)
+    mass = tl.zeros([PAIRS, COLUMNS], tl.float32)
+    for start in range(0, P, COLUMNS):
+        j = start + tl.arange(0, COLUMNS)[None, :]
+        logit = tl.load(z + row[:, None] * P + j, mask=j < P, other=-1e30)
+        product = tl.load(gram + k[:, None] * P + j, mask=j < P, other=0.0)
+        value = tl.where(j == k[:, None], -1e30, logit + y * product)
+        smaller = tl.exp(-tl.abs(value - most))
+        mass = tl.where(value > most, mass * smaller + 1.0, mass + smaller)
+        most = tl.maximum(most, value)
+    best = tl.max(most, 1)
+    mass = tl.sum(mass * tl.exp(most - best[:, None]), 1)
+    tl.store(top + i, best, mask=i < n)
+    tl.store(total + i, best + tl.log(mass), mask=i < n)
+
+
+@triton.jit
+@no_type_check
+def sieve(
+    z, gram, shares, slots, phases, taus, lengths, bias, slack, alive, P, K, G, BINS: tl.constexpr,
+    DRAWS: tl.constexpr, LEADERS: tl.constexpr, SETS: tl.constexpr, SLOTS: tl.constexpr
+):  # fmt: skip
+    """Mark the pairs of one group and ``DRAWS`` draws that the largest logits of ``LEADERS`` sets do not rule out."""
+    block, group = tl.program_id(0), tl.program_id(1)
+    x, lane = tl.arange(0, DRAWS), tl.arange(0, LEADERS)
+    row = (block.to(tl.int64) * G + group) * DRAWS + x
+    most = tl.full([DRAWS, SETS * LEADERS], -float("inf"), tl.float32)
+    where = tl.zeros([DRAWS, SETS * LEADERS], tl.int32)
+    for start in range(0, P, SETS * LEADERS):
+        j = start + tl.arange(0, SETS * LEADERS)[None, :]
+        logit = tl.load(z + row[:, None] * P + j, mask=j < P, other=-float("inf"))
+        where = tl.where(logit > most, j, where)
+        most = tl.maximum(most, logit)
+    most, where = tl.reshape(most, [DRAWS, SETS, LEADERS]), tl.reshape(where, [DRAWS, SETS, LEADERS])
+    leader = tl.max(most, 1)
+    place = tl.min(tl.where(most == leader[:, None, :], where, P), 1)
+    share = tl.load(shares + block * DRAWS + x)[:, None]
+    for start in range(0, K, SLOTS):
+        c = start + tl.arange(0, SLOTS)
+        k = tl.load(slots + group * K + c, mask=c < K, other=0)[None, :]
+        u = share + tl.load(phases + k)
+        step = ((u - tl.floor(u)) * BINS).to(tl.int32)
+        tau = tl.load(taus + k * BINS + step)
+        length, own_bias = tl.load(lengths + k), tl.load(bias + k)
+        y = (tau - (tl.load(z + row[:, None] * P + k) - own_bias) / length) / length
+        best = tl.full([DRAWS, SLOTS], -float("inf"), tl.float32)
+        for g in range(LEADERS):
+            value = tl.sum(tl.where(lane[None, :] == g, leader, 0.0), 1)[:, None]
+            at = tl.sum(tl.where(lane[None, :] == g, place, 0), 1)[:, None]
+            best = tl.maximum(best, value + y * tl.load(gram + at.to(tl.int64) * P + k))
+        passes = best <= length * tau + own_bias + slack
+        tl.store(alive + row[:, None] * K + c[None, :], passes, mask=(c < K)[None, :])

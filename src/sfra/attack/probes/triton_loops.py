@@ -1,0 +1,93 @@
+"""The inner loops of the weighted stream as Triton kernels: what :mod:`torch_loops` computes, without working space."""
+
+from __future__ import annotations
+
+import torch
+import triton
+from jaxtyping import Bool, Float, Int
+from torch import Tensor
+
+from sfra.attack.probes import triton_kernels as kernels
+from sfra.attack.probes.mixing import SIZE
+from sfra.attack.probes.weighing import BINS, LEADERS
+
+BLOCKS: dict[str, dict[str, int]] = {
+    "normals": {"DRAWS": 16, "QUADS": 32},
+    "uniforms": {"SIZE": 256},
+    "ends": {"PAIRS": 8, "COLUMNS": 128},
+    "losers": {"PAIRS": 8, "COLUMNS": 128},
+    "sieve": {"SETS": 8, "SLOTS": 32},
+}
+"""Sizes of the tiles, powers of two, and ``num_warps`` where it is not 4: what to try on another GPU."""
+
+
+def _run(name: str, grid: tuple[int, ...], *given: Tensor | int | float, **fixed: int) -> None:
+    """Launch a kernel on the device of its first argument."""
+    if grid[0]:
+        with torch.cuda.device_of(given[0]):  # type: ignore[no-untyped-call]
+            getattr(kernels, name)[grid](*given, **fixed, **BLOCKS[name])
+
+
+def normals(indices: Int[Tensor, " n"], stream: int, width: int, seed: int) -> Float[Tensor, "n r"]:
+    """Return the standard normal draws of the given indices, one per row."""
+    out = torch.empty(len(indices), width, device=indices.device)
+    blocks = BLOCKS["normals"]
+    grid = triton.cdiv(len(indices), blocks["DRAWS"]), triton.cdiv(width, 4 * blocks["QUADS"])
+    _run("normals", grid, indices, stream, seed, out, len(indices), width)
+    return out
+
+
+def uniforms(
+    index: Int[Tensor, " n"], word: Int[Tensor, " n"] | int, stream: Int[Tensor, " n"] | int, seed: int
+) -> Float[Tensor, " n"]:
+    """Return the uniform numbers in (0, 1) of counters, in float64."""
+    out = torch.empty(len(index), dtype=torch.float64, device=index.device)
+    words, streams = (c if isinstance(c, Tensor) else torch.full_like(index, c) for c in (word, stream))
+    grid = (triton.cdiv(len(index), BLOCKS["uniforms"]["SIZE"]),)
+    _run("uniforms", grid, index, words, streams, seed, out, len(index))
+    return out
+
+
+def ends(
+    z: Float[Tensor, "R P"], gram: Float[Tensor, "P P"], row: Int[Tensor, " n"], k: Int[Tensor, " n"]
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Return where each pair's class begins and ends to win."""
+    low, high = z.new_empty(len(row)), z.new_empty(len(row))
+    grid = (triton.cdiv(len(row), BLOCKS["ends"]["PAIRS"]),)
+    _run("ends", grid, z, gram, row, k, low, high, len(row), z.shape[1])
+    return low, high
+
+
+def losers(
+    z: Float[Tensor, "R P"],
+    gram: Float[Tensor, "P P"],
+    row: Int[Tensor, " n"],
+    k: Int[Tensor, " n"],
+    y: Float[Tensor, " n"],
+) -> tuple[Float[Tensor, " n"], Float[Tensor, " n"]]:
+    """Return the largest of the other logits, and the logarithm of the sum of their exponentials."""
+    top, total = z.new_empty(len(row)), z.new_empty(len(row))
+    grid = (triton.cdiv(len(row), BLOCKS["losers"]["PAIRS"]),)
+    _run("losers", grid, z, gram, row, k, y, top, total, len(row), z.shape[1])
+    return top, total
+
+
+def sieve(
+    z: Float[Tensor, "R P"],
+    gram: Float[Tensor, "P P"],
+    share: Float[Tensor, " B"],
+    slots: Int[Tensor, "G K"],
+    phases: Float[Tensor, " C"],
+    taus: Float[Tensor, "C bins"],
+    lengths: Float[Tensor, " C"],
+    bias: Float[Tensor, " C"],
+    slack: float,
+) -> Bool[Tensor, "N G 16 K"]:
+    """Tell which pairs the largest logits of a few sets do not rule out."""
+    groups, most = slots.shape
+    alive = torch.empty(len(share) // SIZE, groups, SIZE, most, dtype=torch.bool, device=z.device)
+    sizes = z.shape[1], most, groups
+    fixed = {"BINS": BINS, "DRAWS": SIZE, "LEADERS": LEADERS}
+    given = z, gram, share, slots, phases, taus, lengths, bias, slack, alive
+    _run("sieve", (len(share) // SIZE, groups), *given, *sizes, **fixed)
+    return alive
