@@ -1,13 +1,7 @@
-"""The Triton kernels of the weighted stream against the same loops in torch.
-
-On a GPU they run as they are; elsewhere in Triton's interpreter, where Triton is installed. The interpreter must be
-chosen before Triton is imported for the first time.
-"""
+"""The Triton kernels of the weighted stream, and the same loops in torch, against float64."""
 
 from __future__ import annotations
 
-import os
-import sys
 from importlib.util import find_spec
 from types import ModuleType
 
@@ -17,6 +11,7 @@ import torch
 from torch import Tensor
 
 from builders.algorithm import compiled_draws, normal
+from builders.triton import DEVICE, open_loops
 from sfra.attack.probes import device_lines, torch_loops
 from sfra.attack.probes.device_lines import DeviceLines
 from sfra.attack.probes.device_weights import DeviceWeightedStream, Loops, loops_on, pilot_on_device
@@ -26,25 +21,13 @@ from sfra.attack.probes.weighing import BINS
 from sfra.attack.probes.weighted import latest_starts
 from sfra.core.head import Head
 
-DEVICE = torch.device("cuda" if torch.cuda.is_available() else "cpu")
 HEAD = Head(normal(44, 64) / 4, normal(44, seed=1) / 2)
 SEED = 2**40 + 7
 
 
 @pytest.fixture(scope="module", params=["torch", "triton"])
 def loops(request: pytest.FixtureRequest) -> ModuleType:
-    """The loops under test: those in Triton, and in torch, which shows that the tests themselves are right."""
-    if request.param == "torch":
-        return torch_loops
-    if not find_spec("triton"):
-        pytest.skip("Triton is not installed")
-    if DEVICE.type == "cpu":
-        if "triton" in sys.modules and os.environ.get("TRITON_INTERPRET") != "1":
-            pytest.skip("Triton was imported without its interpreter: set TRITON_INTERPRET=1")
-        os.environ["TRITON_INTERPRET"] = "1"
-    from sfra.attack.probes import triton_loops
-
-    return triton_loops
+    return open_loops(request.param)
 
 
 def test_normals_are_those_of_the_compiled_loops_up_to_rounding(loops: Loops) -> None:

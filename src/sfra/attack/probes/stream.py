@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Shaped
+from jaxtyping import Float, Int, Shaped
 from torch import Tensor
 
 from sfra.attack.probes import codes
@@ -23,6 +25,9 @@ Limits = Callable[[], tuple[Tensor, Tensor]]
 
 STANDARD_DEVIATIONS = 12.0
 """What no Gaussian logit is away from its bias: among 10^12 of them one is, with a probability of 4e-21."""
+
+MOST_IN_REGISTERS = 512
+"""Classes up to which a GPU holds all logits of a few draws in registers."""
 
 
 @runtime_checkable
@@ -142,6 +147,40 @@ class CompiledStream:
         return torch.from_numpy(out)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Routed:
+    """Which draws of a chunk may be extreme, and how many fell to each class; the rest is as in :class:`Chunk`."""
+
+    near: Int[Tensor, " n"]
+    """Positions in the chunk, ascending."""
+    labels: Int[Tensor, " n"]
+    scores: Float[Tensor, " n"]
+    ranks: Int[Tensor, " n"]
+    counts: Int[Tensor, " C"]
+
+    def chunk(self, draws: int, items: Shaped[Tensor, "n ..."]) -> Chunk:
+        """Return the chunk of that many draws, with what stands for those that may be extreme."""
+        return Chunk(
+            draws=draws, counts=self.counts, labels=self.labels, scores=self.scores, ranks=self.ranks, items=items
+        )
+
+
+def route(
+    labels: Int[Tensor, " L"], scores: Float[Tensor, " L"], high: Float[Tensor, " C"], low: Float[Tensor, " C"]
+) -> Routed:
+    """Find the draws of a chunk that are beyond their class's limits, and their ranks, by one sort of the labels."""
+    narrow = torch.int16 if len(high) < 2**15 else torch.int32  # a sort takes a pass per byte
+    classes = torch.arange(len(high), dtype=narrow, device=labels.device)
+    by_class, order = labels.to(narrow).sort(stable=True)
+    starts, ends = (torch.searchsorted(by_class, classes, right=right) for right in (False, True))
+    place = torch.empty_like(order)
+    place[order] = torch.arange(order.numel(), device=labels.device)
+    near = torch.nonzero((scores >= high[labels]) | (scores <= low[labels])).flatten()
+    labels = labels[near]
+    ranks = place[near] - starts[labels]
+    return Routed(near=near, labels=labels, scores=scores[near], ranks=ranks, counts=ends - starts)
+
+
 class TorchStream:
     """The stream on any torch device. An item is the draw itself.
 
@@ -169,8 +208,6 @@ class TorchStream:
         self._proposal, self._score, self._device = proposal, score, device
         self._draws = torch.Generator(device).manual_seed(seed)
         self._noise = torch.Generator(device).manual_seed(derived_seed(seed, 1))
-        narrow = torch.int16 if bias.numel() < 2**15 else torch.int32  # a sort takes a pass per byte
-        self._classes = torch.arange(bias.numel(), dtype=narrow, device=device)
         budget = 2**28 if device.type == "cuda" else 2**20
         self._longest = min(2**20, 1 << (budget // sum(weight.shape)).bit_length() - 1)
 
@@ -188,20 +225,8 @@ class TorchStream:
     def _chunk(self, draws: Tensor, logits: Tensor, high: Tensor, low: Tensor) -> Chunk:
         torch.addmm(self._bias, self._weight, draws.T, beta=self._biased, out=logits)
         labels, scores = judge(logits.T, self._score, moderate=self._moderate)
-        by_class, order = labels.to(self._classes.dtype).sort(stable=True)
-        starts, ends = (torch.searchsorted(by_class, self._classes, right=right) for right in (False, True))
-        place = torch.empty_like(order)
-        place[order] = torch.arange(order.numel(), device=self._device)
-        near = torch.nonzero((scores >= high[labels]) | (scores <= low[labels])).flatten()
-        labels = labels[near]
-        return Chunk(
-            draws=order.numel(),
-            counts=ends - starts,
-            labels=labels,
-            scores=scores[near],
-            ranks=place[near] - starts[labels],
-            items=draws[near],
-        )
+        found = route(labels, scores, high, low)
+        return found.chunk(len(draws), draws[found.near])
 
     def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
         """Return the items, which are the draws."""
@@ -226,9 +251,15 @@ def open_stream(
     device: torch.device,
     threads: int | None = None,
 ) -> Stream:
-    """Open the fastest stream for a device: compiled loops on the CPU, torch elsewhere."""
+    """Open the fastest stream for a device: compiled loops on the CPU, on CUDA Triton's where they serve, or torch."""
     if device.type == "cpu":
         return CompiledStream(weight, bias, proposal=proposal, score=score, seed=seed, threads=threads)
+    usual = proposal.code == codes.GAUSSIAN and score.code == codes.SOFTMAX
+    if device.type == "cuda" and usual and len(bias) <= MOST_IN_REGISTERS and find_spec("triton"):
+        from sfra.attack.probes import triton_loops
+        from sfra.attack.probes.counter_stream import CounterStream
+
+        return CounterStream(weight, bias, seed=seed, device=device, loops=triton_loops)
     return TorchStream(weight, bias, proposal=proposal, score=score, seed=seed, device=device)
 
 

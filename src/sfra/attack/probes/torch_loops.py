@@ -12,9 +12,11 @@ from torch import Tensor
 
 from sfra.attack.probes.counters import normals, uniforms
 from sfra.attack.probes.mixing import SIZE
+from sfra.attack.probes.scores import get, judge
+from sfra.attack.probes.stream import Routed, route
 from sfra.attack.probes.weighing import BINS, LEADERS
 
-__all__ = ["ends", "losers", "normals", "sieve", "uniforms"]
+__all__ = ["ends", "losers", "normals", "scan", "sieve", "uniforms"]
 
 _NUMBERS = {"cpu": 2**20, "cuda": 2**28}
 """Numbers that a block may hold."""
@@ -90,3 +92,18 @@ def sieve(
         torch.maximum(best, other, out=best)
     passes: Tensor = best.view(shape) <= length * tau + offset + slack
     return passes
+
+
+def scan(
+    start: int,
+    length: int,
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    seed: int,
+    high: Float[Tensor, " C"],
+    low: Float[Tensor, " C"],
+) -> Routed:
+    """Route the draws from ``start`` on to their classes."""
+    draws = normals(torch.arange(start, start + length, device=weight.device), 0, weight.shape[1], seed)
+    labels, scores = judge(torch.addmm(bias, draws, weight.T), get("softmax"))
+    return route(labels, scores, high, low)

@@ -48,6 +48,40 @@ def normals(indices, stream, seed, out, n, width, DRAWS: tl.constexpr, QUADS: tl
     tl.store(out + at, tile, mask=(i < n)[:, None] & (column < width)[None, :])
 
 
+@triton.jit(do_not_specialize=["start", "seed"])
+@no_type_check
+def scan(
+    rows, bias, start, seed, high, low, labels, scores, ranks, near, counts, blocks, width, CLASSES: tl.constexpr,
+    DRAWS: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr
+):  # fmt: skip
+    """Route ``DRAWS`` draws to their classes; write those that may be extreme, and how many fell to each class.
+
+    ``rows`` [width, CLASSES] are filled up with zeros, ``bias`` with next to nothing for classes that are none.
+    A rank is that among the draws of the program; ``counts`` is [CLASSES, blocks].
+    """
+    block = tl.program_id(0)
+    own, k = tl.arange(0, DRAWS), tl.arange(0, CLASSES)
+    i = block * DRAWS + own
+    logits = tl.zeros([DRAWS, CLASSES], tl.float32)
+    for quad in range(0, width // 4, QUADS):
+        tile = normal_tile(start + i.to(tl.int64), quad + tl.arange(0, QUADS), 0, seed)
+        at = (quad * 4 + tl.arange(0, 4 * QUADS))[:, None] * CLASSES + k[None, :]
+        logits = tl.dot(tile, tl.load(rows + at), logits, input_precision=PRECISION)
+    logits += tl.load(bias + k)[None, :]
+    first = tl.max(logits, 1)
+    label = tl.min(tl.where(logits == first[:, None], k[None, :], CLASSES), 1)
+    others = tl.where(k[None, :] == label[:, None], -1e30, logits)
+    second = tl.max(others, 1)
+    score = first - second - tl.log(tl.sum(tl.exp(others - second[:, None]), 1))
+    earlier = (label[:, None] == label[None, :]) & (own[None, :] < own[:, None])
+    keep = (score >= tl.load(high + label)) | (score <= tl.load(low + label))
+    tl.store(near + i, keep)
+    tl.store(labels + i, label, mask=keep)
+    tl.store(scores + i, score, mask=keep)
+    tl.store(ranks + i, tl.sum(earlier.to(tl.int32), 1), mask=keep)
+    tl.store(counts + k * blocks + block, tl.sum((label[:, None] == k[None, :]).to(tl.int32), 0))
+
+
 @triton.jit(do_not_specialize=["seed", "n"])
 @no_type_check
 def uniforms(indices, words, streams, seed, out, n, SIZE: tl.constexpr):

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from sfra.attack.probes import triton_kernels as kernels
 from sfra.attack.probes.mixing import SIZE
+from sfra.attack.probes.stream import Routed
 from sfra.attack.probes.weighing import BINS, LEADERS
 
 BLOCKS: dict[str, dict[str, int]] = {
@@ -17,11 +18,18 @@ BLOCKS: dict[str, dict[str, int]] = {
     "ends": {"PAIRS": 8, "COLUMNS": 128},
     "losers": {"PAIRS": 8, "COLUMNS": 128},
     "sieve": {"SETS": 8, "SLOTS": 32},
+    "scan": {"QUADS": 4},
 }
 """Sizes of the tiles, powers of two, and ``num_warps`` where it is not 4: what to try on another GPU."""
 
+PRECISION = "ieee"
+"""Of the products of the plain stream; ``tf32x3`` uses the tensor cores, with a few times the error of float32."""
 
-def _run(name: str, grid: tuple[int, ...], *given: Tensor | int | float, **fixed: int) -> None:
+LOGITS = 8192
+"""Logits that a program of the plain stream holds."""
+
+
+def _run(name: str, grid: tuple[int, ...], *given: Tensor | int | float, **fixed: int | str) -> None:
     """Launch a kernel on the device of its first argument."""
     if grid[0]:
         with torch.cuda.device_of(given[0]):  # type: ignore[no-untyped-call]
@@ -91,3 +99,31 @@ def sieve(
     given = z, gram, share, slots, phases, taus, lengths, bias, slack, alive
     _run("sieve", (len(share) // SIZE, groups), *given, *sizes, **fixed)
     return alive
+
+
+def scan(
+    start: int,
+    length: int,
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    seed: int,
+    high: Float[Tensor, " C"],
+    low: Float[Tensor, " C"],
+) -> Routed:
+    """Route the draws from ``start`` on to their classes; ``length`` is a power of two, at least 128."""
+    classes, rank = weight.shape
+    wide = max(16, triton.next_power_of_2(classes))
+    draws = min(max(LOGITS // wide, 16), 128)
+    rows = torch.nn.functional.pad(weight.T, (0, wide - classes, 0, -rank % (4 * BLOCKS["scan"]["QUADS"]))).contiguous()
+    offset = torch.nn.functional.pad(bias, (0, wide - classes), value=-1e30)
+    labels, ranks = (torch.empty(length, dtype=torch.int32, device=weight.device) for _ in range(2))
+    scores, near = torch.empty_like(labels, dtype=torch.float32), torch.empty_like(labels, dtype=torch.bool)
+    blocks = length // draws
+    counts = torch.empty(wide, blocks, dtype=torch.int32, device=weight.device)
+    out = labels, scores, ranks, near, counts
+    fixed = {"CLASSES": wide, "DRAWS": draws, "PRECISION": PRECISION}
+    _run("scan", (blocks,), rows, offset, start, seed, high, low, *out, blocks, len(rows), **fixed)
+    found = torch.nonzero(near).flatten()
+    label, ends = labels[found].long(), counts[:classes].cumsum(1)
+    before = (ends - counts[:classes])[label, found // draws]
+    return Routed(near=found, labels=label, scores=scores[found], ranks=ranks[found] + before, counts=ends[:, -1])
