@@ -10,7 +10,7 @@ acceptances (``c100``: .004 to .02, like a real CIFAR-100 head; ``c1000``: class
 
     python benchmarks/probes.py                            # CIFAR-10's case, under a minute
     python benchmarks/probes.py c10 c100 c200 c1000 --json probes.json
-    python benchmarks/probes.py c10 c100 --device cuda
+    python benchmarks/probes.py c10 c100 c200 imagenet c21841 --device cuda
 """
 
 from __future__ import annotations
@@ -64,6 +64,8 @@ CASES = {
     "c100": Case(classes=100, width=512, n=100_000, m=50, spread=0.06, share=1 / 50, measured=5),
     "c200": Case(classes=200, width=768, n=50_000, m=25, spread=0.07, share=1 / 50, measured=4),
     "c1000": Case(classes=1000, width=768, n=50_000, m=25, spread=0.09, share=1 / 500, measured=5),
+    "imagenet": Case(classes=1000, width=1280, n=50_000, m=25, spread=0.09, share=1 / 500, measured=5),
+    "c21841": Case(classes=21_841, width=768, n=5_000, m=5, spread=0.09, share=1 / 1000, measured=1),
 }
 
 
