@@ -8,9 +8,10 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
-from reproduction import ablations, tables, worlds
+from reproduction import ablations, tables, together, worlds
 from reproduction.figures import group_figures
 from reproduction.heads import SAME_MODELS
+from reproduction.leaderboard import again_table, leaderboard
 from reproduction.overview import overview_tables
 from reproduction.rows import (
     BASE,
@@ -53,7 +54,7 @@ OWN: Mapping[str, list[Make]] = {
     "rs": [alone(tables.classes, PUBLISHED), alone(tables.classes, VERDICT)],
     "audit": [
         *map(alone, (tables.scales, tables.verdicts, tables.selection, tables.control, tables.reset)),
-        *map(alone, (tables.every_scale, tables.every_scale_means)),
+        *map(alone, (tables.every_scale, tables.every_scale_means, together.several)),
     ],
 }
 """Tables of a group alone, by the page that they are on."""
@@ -98,7 +99,7 @@ def group_tables(group: Group) -> dict[str, list[Table]]:
 
 
 def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
-    """Write the tables and figures of every group with rows, and the tables inside the pages written by hand."""
+    """Write tables and figures of every group with rows, the tables inside pages written by hand, the leaderboard."""
     groups = list_groups(folder)
     for group in groups:
         target = docs / "reproduction" / group.name
@@ -111,6 +112,8 @@ def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
             if name == group.name:
                 _include(docs / page, made)
     _include(docs / OVERVIEW, {"overview": overview_tables(groups)})
+    _include(docs / "leaderboard.md", {"again": [again_table(groups)]})
+    write_atomically(docs / "all-models.html", leaderboard(folder).encode())
 
 
 def _include(path: Path, made: Mapping[str, list[Table]]) -> None:

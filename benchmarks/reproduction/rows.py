@@ -39,6 +39,7 @@ TEXT = (
     *("protocol", "method", "forget", "audit", "varied", "scale", "variant", "rule", "verdict", "what", "name"),
     *("reason", "failed", "settings", "history", "head"),
     *("dataset", "backbone", "proposal", "distribution", "score", "row", "setting"),
+    *("set", "kind", "order", "class"),
 )
 """Columns that are no numbers, though some look like numbers."""
 
