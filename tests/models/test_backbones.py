@@ -12,7 +12,7 @@ from builders.backbones import run
 from sfra.core.errors import InputError
 from sfra.models import backbones
 
-HEAVY = ("vit-b-16", "swin-t")
+HEAVY = ("vit-b-16", "swin-t", "vit-small")
 LIGHT = tuple(name for name in backbones.names() if name not in HEAVY)
 
 # Sizes as published for ImageNet's 1000 classes, and for the usual CIFAR-10 ResNet-18.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -28,6 +28,19 @@ def test_training_learns_what_an_untrained_net_does_not_know() -> None:
     before, after = ((predictions(m, test.images) == test.labels).double().mean() for m in (model.eval(), trained))
     assert before < 0.5
     assert after > 0.9
+
+
+def test_the_first_step_of_adamw_is_the_sign_of_the_gradient_and_the_decay() -> None:
+    """With m = g and v = g² after bias correction, w ← w (1 - ηλ) - η g / (|g| + ε)."""
+    data, start, rate, decay = samples(), net(), 0.01, 0.3
+    settings: dict[str, Any] = {"epochs": 1, "batch_size": len(data.labels), "schedule": "steps"}
+    trained = train(start, data, optimizer="adamw", learning_rate=rate, weight_decay=decay, **settings, seed=0)
+    copied = copy.deepcopy(start).train()
+    loss = nn.functional.cross_entropy(copied(data.images), data.labels)
+    slopes = torch.autograd.grad(loss, list(copied.parameters()))
+    for before, slope, after in zip(copied.parameters(), slopes, trained.parameters(), strict=True):
+        step = slope / (slope.abs() + 1e-8)
+        torch.testing.assert_close(after, before * (1 - rate * decay) - rate * step, rtol=1e-4, atol=1e-6)
 
 
 def test_equal_seeds_give_equal_weights_and_another_seed_others() -> None:

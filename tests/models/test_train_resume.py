@@ -54,15 +54,16 @@ def model() -> nn.Module:
     return net(norm=True, dropout=True)
 
 
-@pytest.mark.parametrize("epoch", [1, 3, 6])
-def test_a_run_stopped_after_any_epoch_goes_on_to_the_same_bits(tmp_path: Path, epoch: int) -> None:
+@pytest.mark.parametrize(("epoch", "optimizer"), [(1, "sgd"), (3, "sgd"), (6, "sgd"), (3, "adamw")])
+def test_a_run_stopped_after_any_epoch_goes_on_to_the_same_bits(tmp_path: Path, epoch: int, optimizer: str) -> None:
     first: list[Epoch] = []
     seen: list[Epoch] = []
-    whole = train(model(), noisy(), **SETTINGS, progress=first.append).state_dict()
+    settings = SETTINGS | {"optimizer": optimizer}
+    whole = train(model(), noisy(), **settings, progress=first.append).state_dict()
     file = tmp_path / "run.resume"
     with pytest.raises(StopError):
-        train(model(), noisy(), **SETTINGS, checkpoint=file, checkpoint_seconds=0.0, progress=stop_after(epoch))
-    ended = train(model(), noisy(), **SETTINGS, checkpoint=file, progress=seen.append).state_dict()
+        train(model(), noisy(), **settings, checkpoint=file, checkpoint_seconds=0.0, progress=stop_after(epoch))
+    ended = train(model(), noisy(), **settings, checkpoint=file, progress=seen.append).state_dict()
     assert all(torch.equal(ended[name], value) for name, value in whole.items())
     assert [(done.epoch, done.resumed) for done in seen] == [(k, k <= epoch) for k in range(1, 7)]
     assert [done.loss for done in seen] == [done.loss for done in first]
@@ -119,7 +120,7 @@ def test_a_file_that_would_run_code_is_refused_and_does_not(tmp_path: Path) -> N
             return (Path.touch, (tmp_path / "ran",))
 
     file = tmp_path / "run.resume"
-    torch.save({"format": "sfra.training/1", "run": Evil()}, file)
+    torch.save({"format": "sfra.training/2", "run": Evil()}, file)
     with pytest.raises(InputError, match="cannot be read"):
         train(model(), samples(), **SETTINGS, checkpoint=file)
     assert not (tmp_path / "ran").exists()

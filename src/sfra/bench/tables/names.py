@@ -33,6 +33,8 @@ BACKBONES = {
     "resnet18-small": "ResNet-18",
     "vit-b-16": "ViT-B/16",
     "swin-t": "Swin-T",
+    "swin-t-scratch": "Swin-T from scratch",
+    "vit-small": "ViT, patches of 4",
     "small-cnn": "small CNN",
     "small-mlp": "small MLP",
 }

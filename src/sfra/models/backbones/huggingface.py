@@ -73,6 +73,19 @@ add(
 )
 
 add(
+    "vit-small",
+    "ViT for small images: patches of 4, 384 features, 7 layers (transformers)",
+    family="vit",
+    shape=(3, 32, 32),
+    image_size=32,
+    patch_size=4,
+    hidden_size=384,
+    num_hidden_layers=7,
+    num_attention_heads=6,
+    intermediate_size=1536,
+)
+
+add(
     "swin-t",
     "Swin-T, 768 features (transformers)",
     family="swin",

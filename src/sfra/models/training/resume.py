@@ -18,7 +18,7 @@ from sfra.core.batches import Samples
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
 
-FORMAT = "sfra.training/1"
+FORMAT = "sfra.training/2"
 
 LOOKED_AT = 64
 """Samples, evenly spread, by which a data set is recognised, besides all its labels."""
@@ -31,13 +31,14 @@ class Moving:
     student: nn.Module
     """Weights and statistics."""
     optimizer: torch.optim.Optimizer
-    """SGD, for its momentum."""
+    """For what it keeps of each weight: momentum, moments, steps."""
     generators: Sequence[torch.Generator]
     """Every source of random numbers, in a fixed order."""
 
     def state(self) -> dict[str, Any]:
         """Return all of it as tensors."""
-        momenta = [self.optimizer.state[weight].get("momentum_buffer") for weight in self.student.parameters()]
+        known = [self.optimizer.state[weight] for weight in self.student.parameters()]
+        momenta = [{name: value for name, value in one.items() if isinstance(value, Tensor)} for one in known]
         return {
             "model": self.student.state_dict(),
             "momenta": momenta,
@@ -47,9 +48,11 @@ class Moving:
     def restore(self, state: dict[str, Any]) -> None:
         """Bring all of it back; a momentum gets the memory layout of its weight, as fused steps need."""
         self.student.load_state_dict(state["model"])
-        for weight, momentum in zip(self.student.parameters(), state["momenta"], strict=True):
-            if momentum is not None:
-                self.optimizer.state[weight]["momentum_buffer"] = torch.empty_like(weight).copy_(momentum).detach()
+        for weight, momenta in zip(self.student.parameters(), state["momenta"], strict=True):
+            for name, value in momenta.items():
+                alike = value.shape == weight.shape
+                kept = torch.empty_like(weight).copy_(value).detach() if alike else value.to(weight.device)
+                self.optimizer.state[weight][name] = kept
         for generator, past in zip(self.generators, state["generators"], strict=True):
             generator.set_state(past)
 

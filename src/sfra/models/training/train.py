@@ -45,7 +45,7 @@ MOST_STEPS = 10_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Training:
-    """SGD on the cross-entropy, with everything that determines a run besides the data and the seed.
+    """Descent on the cross-entropy, with everything that determines a run besides the data and the seed.
 
     >>> Training(epochs=150, learning_rate=0.1, schedule="steps", milestones=(40 / 150, 80 / 150)).factor
     0.1
@@ -57,10 +57,12 @@ class Training:
     """Highest rate of the schedule."""
     batch_size: int = 256
     """Samples per step."""
+    optimizer: Literal["sgd", "adamw"] = "sgd"
+    """``adamw``: Adam with decoupled weight decay, which transformers trained from nothing need."""
     momentum: float = 0.9
     """Of SGD."""
     weight_decay: float = 5e-4
-    """L2 penalty, in the gradient."""
+    """Of SGD an L2 penalty, in the gradient; of AdamW what weights shrink by, times the rate."""
     schedule: Literal["one-cycle", "steps"] = "one-cycle"
     """``one-cycle``: up over the first 30 % of the steps, then down to almost zero, both along a cosine;
     ``steps``: constant between milestones."""
@@ -83,6 +85,7 @@ class Training:
         self._expect(self.epochs >= 1, "epochs", "at least 1")
         self._expect(self.batch_size >= 1, "batch_size", "at least 1")
         self._expect(self.learning_rate > 0, "learning_rate", "above 0")
+        self._expect(self.optimizer in ("sgd", "adamw"), "optimizer", "sgd or adamw")
         self._expect(0 <= self.momentum < 1, "momentum", "at least 0, below 1")
         self._expect(self.weight_decay >= 0, "weight_decay", "at least 0")
         self._expect(self.schedule in ("one-cycle", "steps"), "schedule", "one-cycle or steps")
@@ -232,14 +235,12 @@ def make_stepper(student: nn.Module, training: Training, device: torch.device) -
     network: Any = torch.compile(student) if training.compile else student
     cuda = device.type == "cuda"
     rate = torch.tensor(training.learning_rate, device=device) if cuda else training.learning_rate
-    optimizer = torch.optim.SGD(
-        student.parameters(),
-        lr=rate,
-        momentum=training.momentum,
-        weight_decay=training.weight_decay,
-        nesterov=training.nesterov,
-        fused=cuda or None,
-    )
+    shared: dict[str, Any] = {"lr": rate, "weight_decay": training.weight_decay, "fused": cuda or None}
+    if training.optimizer == "adamw":
+        optimizer: torch.optim.Optimizer = torch.optim.AdamW(student.parameters(), **shared, capturable=cuda)
+    else:
+        momentum: dict[str, Any] = {"momentum": training.momentum, "nesterov": training.nesterov}
+        optimizer = torch.optim.SGD(student.parameters(), **shared, **momentum)
     if cuda:
         return CapturedStepper(network, optimizer, training.label_smoothing, CudaCapture(device), plain=student)
     return Stepper(network, optimizer, training.label_smoothing)

@@ -12,6 +12,7 @@ from functools import cache
 from importlib import import_module
 from importlib.resources import files
 from math import isfinite
+from pathlib import Path
 from typing import Any
 
 from sfra.auditing import explain
@@ -24,11 +25,11 @@ MISSING = "–"
 _MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
 
 
-def render(template: str, *, scripts: Sequence[str], data: Any, **view: Any) -> str:
+def render(template: str | Path, *, scripts: Sequence[str], data: Any, **view: Any) -> str:
     """Fill a template; its scripts are written into the file, and no others can run.
 
     Args:
-        template: Name of a file in ``templates``.
+        template: Name of a file in ``templates``, or the path of another that extends one of them.
         scripts: JavaScript, in order; the policy of the page names their hashes.
         data: What the scripts read, as plain values.
         view: What the template shows; every text in it is escaped.
@@ -153,7 +154,9 @@ def asset(name: str) -> str:
     return (files("sfra.report") / "templates" / name).read_text(encoding="utf-8")
 
 
-def _template(name: str) -> Any:
+def _template(name: str | Path) -> Any:
+    if isinstance(name, Path):
+        return _environment().from_string(name.read_text(encoding="utf-8"))
     return _environment().get_template(name)
 
 
