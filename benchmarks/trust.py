@@ -30,7 +30,6 @@ from torch import nn
 from sfra import unlearn
 from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.control import SELF_CONTROLS
 from sfra.auditing.measure import measure
 from sfra.auditing.subject import Measurable
 from sfra.core.files import write_npz
@@ -192,7 +191,7 @@ def main() -> None:
     parser.add_argument("what", choices=("make", "audit"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--out", type=Path, help="rows of the audits")
-    parser.add_argument("--others", type=int, default=SELF_CONTROLS, help="how many of them")
+    parser.add_argument("--others", type=int, default=4, help="how many of them")
     parser.add_argument("--classes", type=int, nargs="*", default=list(range(10)), help="forget classes")
     parser.add_argument("--hidden", type=int, nargs="*", default=list(range(10)), help="classes of the self-control")
     parser.add_argument("--workers", type=int, default=2)

@@ -19,7 +19,7 @@ from sfra.core.errors import InputError
 def expected(classes: int, forgotten: int) -> tuple[int, int]:
     """Read the protocol and the least stable m off the documents, step by step."""
     n, m = (500_000, 500) if classes <= 20 else (100_000, 50) if classes <= 150 else (50_000, 25)
-    n, m = (n, m) if classes <= 5000 else (5000, 5)
+    n, m = (n, m) if classes <= 5000 else (5000, 1)
     return n, max(m, min(200, -(-1800 // (classes - forgotten))))
 
 

@@ -150,3 +150,13 @@ def test_a_forget_class_without_samples_leaves_no_verdict() -> None:
     report = audit(toy.with_row(0.0, -1.0, label=4).head, [FORGET, 4], data=data, **QUICK)
     assert report.verdict == "unusable"
     assert "few-eval-samples" in {finding.code for finding in report.findings}
+
+
+def test_of_many_classes_two_are_hidden() -> None:
+    data = (4 * torch.eye(200).repeat(20, 1), torch.arange(200).repeat(20))
+    told: list[str] = []
+    settings: dict[str, Any] = {"n": 50, "m": 2, "epochs": 1, "threads": 1}
+    report = audit(Head(torch.eye(200)), 7, data=data, progress=lambda stage, *_: told.append(stage), **settings)
+    [control] = report.controls
+    assert len(control.hidden) == 2
+    assert told[0].endswith("3 of the model, 2 of hidden classes)")

@@ -12,8 +12,8 @@ import pytest
 from scipy import stats
 
 from builders.prose import changed_numbers, problems, prose, say
-from sfra.auditing.control import SELF_CONTROLS
-from sfra.auditing.verdict import FRESH_SPREAD, READ_BESIDE, RETRAINING_FREEDOM, RETRAINING_SPREAD, margin
+from sfra.auditing.control import default_self_controls
+from sfra.auditing.verdict import FRESH_SPREAD, POWER, READ_BESIDE, RETRAINING_FREEDOM, RETRAINING_SPREAD, margin
 
 trust_report = pytest.importorskip("trust_report", reason="the benchmarks are not on the path")
 trust = pytest.importorskip("trust", reason="the benchmarks are not on the path")
@@ -171,7 +171,7 @@ def quotes(rows: pl.DataFrame, known: pl.DataFrame) -> list[str]:
         say("at up to 20 classes", holds=READ_BESIDE == 20),
         say("{} of {} networks that never saw the class reach the median of four hidden ones, and {} of {} that hide "
             "it", *(number for one in reached for number in (one["median"].sum(), one.height)),
-            holds=SELF_CONTROLS == 4),
+            holds=default_self_controls(100) == 4),
         say("{:.3f} with the released row (digits, batch norm) and {:.3f} with a fresh one (digits, layer norm), less "
             "everywhere else", max(spread.values()), max(fresh.values()),
             holds=max(spread, key=spread.__getitem__) == ("digits", "small-cnn", "released")
@@ -186,6 +186,12 @@ def quotes(rows: pl.DataFrame, known: pl.DataFrame) -> list[str]:
         say("CIFAR-100 ({} retrainings of ten classes, {} of them with a self-control, one original)",
             count["retrained"][2], honest.filter(data="cifar100", k=0).height, holds=count["masked"][2] == 10),
         say("CIFAR-100 with N = 20,000, M = 50 and 60 epochs"),
+        say("From 200 classes on two classes are hidden instead of four, and both must be seen: of audits that see a "
+            "share p of hidden classes p² may clear a model, and 4p³ − 3p⁴ of those with four",
+            holds=(default_self_controls(199), default_self_controls(200)) == (4, 2) and 1 / 2 < POWER <= 3 / 4),
+        say("{:.0f} in place of {:.0f} % at p = 0.2, {:.0f} in place of {:.0f} % at one half and {:.0f} in place of "
+            "{:.0f} % at 0.9", *(100 * float(stats.binom.sf(least - 1, of, p)) for p in (0.2, 0.5, 0.9)
+                                 for least, of in ((2, 2), (3, 4)))),
     ]  # fmt: skip
 
 

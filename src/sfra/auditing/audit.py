@@ -14,7 +14,7 @@ from typing import Any
 from sfra.attack.grid import relearn_release, settings_of
 from sfra.attack.outlook import Outlook
 from sfra.auditing.config import AuditConfig, chosen_config
-from sfra.auditing.control import SELF_CONTROLS, original_control, self_control
+from sfra.auditing.control import default_self_controls, original_control, self_control
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.foresee import MEASURING, foresee
@@ -55,7 +55,7 @@ def audit(
     reference_data: Data | list[Any] | None = None,
     control: object | None = None,
     control_data: Data | None = None,
-    self_controls: int = SELF_CONTROLS,
+    self_controls: int | None = None,
     validation: Data | None = None,
     arch: Arch | None = None,
     reference_arch: Arch | None = None,
@@ -83,7 +83,8 @@ def audit(
         control: The original, before the class was forgotten: its output for the class is drawn anew, and the same
             audit must bring the class back; otherwise it would not have seen it in the model either.
         control_data: Features of the control, when ``data`` holds features.
-        self_controls: How many retain classes of the model are hidden in the same way, one at a time.
+        self_controls: How many retain classes of the model are hidden in the same way, one at a time; by default 4,
+            and 2 from 200 classes on.
         validation: Data that the validation rule selects on; by default the data set's own validation split, or one
             half of ``data``.
         arch: Architecture of ``model`` when it is a state dict: a name, or a class or function that builds it.
@@ -132,7 +133,8 @@ def audit(
     for one in inputs.references:
         if isinstance(one, AuditResult):
             check_earlier(one, inputs.model, config)
-    outlook = foresee(inputs, self_controls, config, progress)
+    hidden = default_self_controls(inputs.model.classes) if self_controls is None else self_controls
+    outlook = foresee(inputs, hidden, config, progress)
     evidence = gather(inputs.model, config, outlook)
     references = [_reference(one, evidence, config, outlook) for one in inputs.references]
     theirs = [one.scores for one in references]
@@ -141,7 +143,7 @@ def audit(
     facts = Facts(evidence=evidence, scores=found, reference_scores=theirs, reference_problems=problems, config=config)
     raised = raise_findings(facts)
     usable = evidence.measured is not None and not critical(raised)
-    controls = _controls(inputs, self_controls, config, theirs, outlook) if usable else ()
+    controls = _controls(inputs, hidden, config, theirs, outlook) if usable else ()
     diagnosed = None
     if diagnostics is not None:
         progress("diagnosing", 0, 1)

@@ -98,8 +98,13 @@ def audit(
         bool, how(None, "Do not also audit with the forgotten class's output re-initialised.", "--no-reset-row")
     ] = False,
     self_controls: Annotated[
-        int, how("N", "How many retain classes to hide, one at a time, to see what this audit would have seen.")
-    ] = 4,
+        int | None,
+        how(
+            "N",
+            "How many retain classes to hide, one at a time, to see what this audit would have seen.",
+            default="4, from 200 classes on 2",
+        ),
+    ] = None,
     diagnostics: Annotated[
         bool, how(None, "Also say how it came about: alignment, margin, confidence, trade-off.", "--diagnostics")
     ] = False,

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 
 from sfra.attack.scale import Canonical, place
-from sfra.attack.settings import stable_m
+from sfra.attack.settings import published_n, stable_m
 from sfra.auditing.findings.registry import above, finding
 from sfra.auditing.result import Finding
 from sfra.core.errors import counted
@@ -122,9 +122,11 @@ def small_m(m: int, retain_classes: int) -> Finding | None:
 
 @finding("small-n")
 def small_n(n: int, classes: int) -> Finding | None:
-    """Fire when N is below 100,000 and the classes are few: RS was seen to rise with N."""
+    """Fire when N is below 100,000 at few classes, where RS rises with N, or at many below that of the protocol."""
+    if classes > FEW_CLASSES:
+        return _fewer_than_published(n, classes)
     measured = next((at for at in LOST_AT_N if n <= at and n < max(LOST_AT_N)), None)
-    if measured is None or classes > FEW_CLASSES:
+    if measured is None:
         return None
     mean, worst = LOST_AT_N[measured]
     message = (
@@ -132,6 +134,16 @@ def small_n(n: int, classes: int) -> Finding | None:
         f"an RS that was {mean:.2f} lower than at N = 500,000, and up to {worst:.2f}. Compare audits of equal N only."
     )
     return Finding("small-n", "warning", float(n), float(max(LOST_AT_N)), message)
+
+
+def _fewer_than_published(n: int, classes: int) -> Finding | None:
+    published = published_n(classes)
+    message = (
+        f"N = {n:,} is less than the {published:,} candidates per class of the published protocol for so many classes. "
+        f"At 100 classes RS did not follow N, from 1,000 to 400,000; at more nothing was measured. Compare audits of "
+        f"equal N only."
+    )
+    return Finding("small-n", "info", float(n), float(published), message) if n < published else None
 
 
 def _robust_z(value: float, others: Sequence[float], least_spread: float) -> float:

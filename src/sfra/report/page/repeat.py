@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sfra.auditing.config import LATER
-from sfra.auditing.control import SELF_CONTROLS
+from sfra.auditing.control import default_self_controls
 from sfra.auditing.result import AuditResult
 from sfra.bench.tables.names import DATASETS
 
@@ -105,7 +105,8 @@ def _data(audit: AuditResult) -> list[Part]:
         parts.append(["--control", "ORIGINAL"])
         parts += [["--control-data", "ORIGINAL_DATA"]] if _features(audit) else []
     hidden = next((len(control.hidden) for control in audit.controls if control.kind == "self"), 0)
-    return parts if hidden in (0, SELF_CONTROLS) else [*parts, ["--self-controls", str(hidden)]]
+    usual = default_self_controls(audit.model.outputs)
+    return parts if hidden in (0, usual) else [*parts, ["--self-controls", str(hidden)]]
 
 
 def _sources(audit: AuditResult) -> tuple[str, str]:
