@@ -86,7 +86,7 @@ def shared_out(probes: Probes, head: Head, classes: Sequence[int], order: str) -
     targets = torch.tensor(sorted(classes, reverse=order == "descending"))
     affinity = head(probes.forget).log_softmax(1)[:, targets]
     labels, sources = probes.labels.clone(), probes.sources[probes.retain_count :]
-    for pool in sources.unique():
+    for pool in sorted({*sources.tolist()}):
         mine = (sources == pool).nonzero().squeeze(1)
         method = "optimal" if order == "optimal" else "greedy"
         labels[probes.retain_count + mine] = targets[assign(affinity[mine], M, method)]
@@ -111,12 +111,12 @@ def audit(head: Head, features: Tensor, labels: Tensor, name: str, size: int, ki
             any_of = torch.isin(got, torch.tensor(classes)).sum()
             yield {**told, "class": c, "samples": len(got), "own": int((got == c).sum()), "any": int(any_of)}
         own, samples = sum(int((got == c).sum()) for c, got in hits.items()), sum(map(len, hits.values()))
-        any_of = sum(int(torch.isin(got, torch.tensor(classes)).sum()) for got in hits.values())
-        scores = {"rs": relearning_score(before, after, 0.0, own / samples), "retain_before": before}
+        anyhow = sum(int(torch.isin(got, torch.tensor(classes)).sum()) for got in hits.values())
+        scores: dict[str, Any] = {"rs": relearning_score(before, after, 0.0, own / samples), "retain_before": before}
         scores |= {"retain_after": after, "moved": (mine.labels != first)[probes.retain_count :].double().mean()}
         written = {key: round(float(value), 5) for key, value in scores.items()}
         count = len(probes.labels) - probes.retain_count
-        yield {**told, "samples": samples, "own": own, "any": any_of, "probes": count, **written}
+        yield {**told, "samples": samples, "own": own, "any": anyhow, "probes": count, **written}
 
 
 def run(out: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import polars as pl
 
 from reproduction.rows import Group
@@ -59,5 +61,5 @@ def _names(whole: pl.DataFrame) -> dict[str, str]:
     }
 
 
-def _classes(rows: pl.DataFrame, order: str) -> list[dict[str, object]]:
+def _classes(rows: pl.DataFrame, order: str) -> list[dict[str, Any]]:
     return list(rows.drop_nulls("class").filter(order=order).iter_rows(named=True))
