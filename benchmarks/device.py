@@ -31,12 +31,11 @@ from sfra.attack.probes.rowspace import RowSpace
 from sfra.attack.probes.weighted import WeightedPools
 from sfra.core.head import Head
 
-LOOPS = ("normals", "uniforms", "sieve", "ends", "losers", "scan")
+LOOPS = ("normals", "uniforms", "mix", "sieve", "ends", "losers", "scan")
 PARTS: list[tuple[Any, str]] = [
     (sample, "row_space"),
     (DeviceLines, "of"),
     (device_weights, "pilot_on_device"),
-    (DeviceLines, "mixed"),
     (DeviceWeightedStream, "_pairs"),
     (DeviceWeightedStream, "_tile"),
     (DeviceWeightedStream, "rows"),

@@ -15,7 +15,7 @@ from builders.triton import DEVICE, open_loops
 from sfra.attack.probes import device_lines, torch_loops
 from sfra.attack.probes.device_lines import DeviceLines
 from sfra.attack.probes.device_weights import DeviceWeightedStream, Loops, loops_on, pilot_on_device
-from sfra.attack.probes.mixing import SIZE
+from sfra.attack.probes.mixing import SIZE, matrix, signs
 from sfra.attack.probes.rowspace import row_space
 from sfra.attack.probes.weighing import BINS
 from sfra.attack.probes.weighted import latest_starts
@@ -79,6 +79,15 @@ def test_losers_are_those_that_float64_finds(loops: Loops, size: float) -> None:
     torch.testing.assert_close(total, logits.logsumexp(1), rtol=1e-5, atol=2e-5)
 
 
+def test_every_group_mixes_its_draws_by_its_own_matrix(loops: Loops) -> None:
+    plain, offset = normal(48, 160, seed=8).to(DEVICE), normal(160, seed=9).to(DEVICE)
+    turns = torch.from_numpy(np.stack([matrix(sign) for sign in signs(5)])).to(DEVICE)
+    found = loops.mix(plain, turns.flatten(0, 1), offset).view(3, 5, SIZE, 160)
+    for block in range(3):
+        expected = turns.double() @ plain[block * SIZE : (block + 1) * SIZE].double() + offset.double()
+        torch.testing.assert_close(found[block].double(), expected, atol=1e-5, rtol=1e-5)
+
+
 def open_lines() -> tuple[DeviceLines, np.ndarray]:
     lines = DeviceLines.of(row_space(HEAD).weight, HEAD.bias, torch.arange(HEAD.classes) > 0, DEVICE)
     pilot = pilot_on_device(lines, SEED)
@@ -90,7 +99,8 @@ def test_the_sieve_lets_through_every_pair_that_wins_at_tau_and_few_others(loops
     taus = torch.from_numpy(latest_starts(bounds)).to(DEVICE)[lines.order]
     share = torch.tensor([0.31, 0.77] * 16, device=DEVICE, dtype=torch.float64)
     phases = torch.linspace(0, 0.99, HEAD.classes, dtype=torch.float64, device=DEVICE)
-    z = lines.mixed(torch_loops.normals(torch.arange(32, device=DEVICE), 0, lines.rows.shape[1], SEED))
+    draws = torch_loops.normals(torch.arange(32, device=DEVICE), 0, lines.rows.shape[1], SEED)
+    z = torch_loops.mix(draws @ lines.rows.T, lines.mixing, lines.offset)
     found = loops.sieve(z, lines.gram, share, lines.slots, phases, taus, lines.lengths, lines.bias, 1e-3)
     block, group, x, slot = torch.ones_like(found).nonzero().unbind(1)
     k = lines.slots[group, slot]

@@ -87,12 +87,6 @@ class DeviceLines:
         fits = _NUMBERS[self.rows.device.type] // (self.groups * len(self.rows) * SIZE)
         return SIZE * min(max(fits, 1), 512)
 
-    def mixed(self, draws: Float[Tensor, "B r"]) -> Float[Tensor, "R P"]:
-        """Return the logits of every group's mixtures, ordered by sixteen draws, group, and draw."""
-        plain = (draws @ self.rows.T).view(-1, SIZE, len(self.rows))
-        mixing = self.mixing.expand(len(plain), -1, -1)
-        return torch.baddbmm(self.offset, mixing, plain).view(-1, len(self.rows))
-
 
 def _products(A: Float[Tensor, "P r"], classes: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return ``A Aᵀ`` in float32, and per class the smallest ``n_k² - G_kj`` and whether one vanishes, in blocks."""

@@ -58,6 +58,9 @@ class Loops(Protocol):
     ) -> Tensor:  # fmt: skip
         """Tell which pairs the largest logits of a few sets do not rule out."""
 
+    def mix(self, plain: Tensor, mixing: Tensor, offset: Tensor) -> Tensor:
+        """Return the logits of every group's mixtures of draws."""
+
     def ends(self, z: Tensor, gram: Tensor, row: Tensor, k: Tensor) -> tuple[Tensor, Tensor]:
         """Return where each pair's class begins and ends to win."""
 
@@ -165,7 +168,8 @@ class DeviceWeightedStream:
         """Return the candidates of a tile that may be extreme, as columns, class by class."""
         lines, loops = self._lines, self._loops
         draws = torch.arange(first, first + lines.tile, device=high.device)
-        z = lines.mixed(loops.normals(draws, 0, lines.rows.shape[1], self._seed))
+        plain = loops.normals(draws, 0, lines.rows.shape[1], self._seed) @ lines.rows.T
+        z = loops.mix(plain, lines.mixing, lines.offset)
         share = loops.uniforms(draws, 0, ACCEPT, self._seed)
         kinds = torch.where((high == torch.inf) & (low == -torch.inf), CLOSED, self._kinds)
         row, draw, k = self._pairs(self._alive(z, share, kinds))

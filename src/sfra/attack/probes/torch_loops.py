@@ -16,7 +16,7 @@ from sfra.attack.probes.scores import get, judge
 from sfra.attack.probes.stream import Routed, route
 from sfra.attack.probes.weighing import BINS, LEADERS
 
-__all__ = ["ends", "losers", "normals", "scan", "sieve", "uniforms"]
+__all__ = ["ends", "losers", "mix", "normals", "scan", "sieve", "uniforms"]
 
 _NUMBERS = {"cpu": 2**20, "cuda": 2**28}
 """Numbers that a block may hold."""
@@ -24,6 +24,15 @@ _NUMBERS = {"cpu": 2**20, "cuda": 2**28}
 
 def _block(z: Float[Tensor, "R P"]) -> int:
     return max(1, _NUMBERS[z.device.type] // z.shape[1])
+
+
+def mix(
+    plain: Float[Tensor, "B P"], mixing: Float[Tensor, "M 16"], offset: Float[Tensor, " P"]
+) -> Float[Tensor, "R P"]:
+    """Return the logits of every group's mixtures, ordered by sixteen draws, group, and draw."""
+    sixteens = plain.view(-1, SIZE, plain.shape[1])
+    mixed: Tensor = torch.baddbmm(offset, mixing.expand(len(sixteens), -1, -1), sixteens)
+    return mixed.view(-1, plain.shape[1])
 
 
 def ends(

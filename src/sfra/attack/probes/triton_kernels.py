@@ -96,6 +96,20 @@ def uniforms(indices, words, streams, seed, out, n, SIZE: tl.constexpr):
     tl.store(out + i, (bits.to(tl.float64) + 0.5) * 1.1102230246251565e-16, mask=i < n)
 
 
+@triton.jit
+@no_type_check
+def mix(plain, mixing, offset, out, P, G, SIZE: tl.constexpr, COLUMNS: tl.constexpr):
+    """Write the logits of every group's mixtures of ``SIZE`` draws, some columns of them."""
+    block, x = tl.program_id(0).to(tl.int64), tl.arange(0, SIZE)
+    j = (tl.program_id(1) * COLUMNS + tl.arange(0, COLUMNS))[None, :]
+    tile = tl.load(plain + (block * SIZE + x)[:, None] * P + j, mask=j < P, other=0.0)
+    shift = tl.load(offset + j, mask=j < P, other=0.0)
+    for g in range(G):
+        turn = tl.load(mixing + (g * SIZE + x)[:, None] * SIZE + x[None, :])
+        row = (block * G + g) * SIZE + x
+        tl.store(out + row[:, None] * P + j, tl.dot(turn, tile, input_precision="ieee") + shift, mask=j < P)
+
+
 @triton.jit(do_not_specialize=["n"])
 @no_type_check
 def ends(z, gram, rows, classes, low, high, n, P, PAIRS: tl.constexpr, COLUMNS: tl.constexpr):

@@ -15,10 +15,11 @@ from sfra.attack.probes.weighing import BINS, LEADERS
 BLOCKS: dict[str, dict[str, int]] = {
     "normals": {"DRAWS": 16, "QUADS": 32},
     "uniforms": {"SIZE": 256},
+    "mix": {"COLUMNS": 128},
     "ends": {"PAIRS": 8, "COLUMNS": 128},
     "losers": {"PAIRS": 8, "COLUMNS": 128},
     "sieve": {"SETS": 8, "SLOTS": 32},
-    "scan": {"QUADS": 4},
+    "scan": {"QUADS": 4, "num_warps": 8},
 }
 """Sizes of the tiles, powers of two, and ``num_warps`` where it is not 4: what to try on another GPU."""
 
@@ -53,6 +54,17 @@ def uniforms(
     words, streams = (c if isinstance(c, Tensor) else torch.full_like(index, c) for c in (word, stream))
     grid = (triton.cdiv(len(index), BLOCKS["uniforms"]["SIZE"]),)
     _run("uniforms", grid, index, words, streams, seed, out, len(index))
+    return out
+
+
+def mix(
+    plain: Float[Tensor, "B P"], mixing: Float[Tensor, "M 16"], offset: Float[Tensor, " P"]
+) -> Float[Tensor, "R P"]:
+    """Return the logits of every group's mixtures, ordered by sixteen draws, group, and draw."""
+    blocks, groups, columns = len(plain) // SIZE, len(mixing) // SIZE, plain.shape[1]
+    out = plain.new_empty(blocks * len(mixing), columns)
+    grid = blocks, triton.cdiv(columns, BLOCKS["mix"]["COLUMNS"])
+    _run("mix", grid, plain, mixing, offset, out, columns, groups, SIZE=SIZE)
     return out
 
 
