@@ -69,14 +69,15 @@ def best_seconds(work: Callable[[], object], repeats: int) -> tuple[float, float
     return min(clock for clock, _ in taken), min(cpu for _, cpu in taken)
 
 
-def product_seconds(head: Head, probes: Probes, batch_size: int, repeats: int) -> float:
+def product_seconds(head: Head, probes: Probes, batch_size: int, repeats: int, dtype: torch.dtype) -> float:
     """Return the processor time of the two products of one step, on one core and without anything around them."""
-    x = probes.samples[:batch_size].cpu()
-    residual, steps = torch.randn(len(x), head.classes), max(1, 2**29 // (head.weight.numel() * len(x)))
+    x, weight = probes.samples[:batch_size].cpu().to(dtype), head.weight.to(dtype)
+    residual = torch.randn(len(x), head.classes).to(dtype)
+    steps = max(1, 2**29 // (weight.numel() * len(x)))
 
     def products() -> None:
         for _ in range(steps):
-            torch.addmm(head.bias, x, head.weight.T)
+            torch.mm(x, weight.T)
             torch.mm(residual.T, x)
 
     with one_thread():
@@ -123,8 +124,9 @@ def main() -> None:
             f" {times[1]:11.3f} {cpu:6.1f}× {speed:8.0f}"
         )
     batch = min(options.batch_size, shape[2])
-    alone = 4e-9 * shape[0] * shape[1] * batch / product_seconds(*cases[0], batch, options.repeats)
-    print(f"the two products of a step alone, on one core: {alone:.0f} GFLOP/s")
+    for dtype in (torch.float32, torch.bfloat16):
+        alone = 4e-9 * shape[0] * shape[1] * batch / product_seconds(*cases[0], batch, options.repeats, dtype)
+        print(f"the two products of a step alone, on one core, {dtype}: {alone:.0f} GFLOP/s")
 
 
 if __name__ == "__main__":
