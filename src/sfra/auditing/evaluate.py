@@ -16,6 +16,7 @@ from sfra.auditing.trace import Trace
 from sfra.core.cpu import share_out
 from sfra.core.errors import InputError
 from sfra.core.head import Head, is_finite
+from sfra.core.refusals import other_width
 
 CHUNK_BYTES = 16 * 2**20
 """Memory for the logits of one block; larger ones are no faster, and smaller ones slower."""
@@ -157,12 +158,7 @@ def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, d
     if len(labels) == 0:
         raise InputError("the evaluation set is empty", expected="samples of retain and forget classes")
     if features.shape[1] != width:
-        raise InputError(
-            "the features do not fit the head",
-            expected=f"features {width} wide",
-            got=features.shape[1],
-            do="use features of the same model, taken right before its last layer",
-        )
+        raise other_width(width, features.shape[1])
     stray = torch.unique(labels[(labels < 0) | (labels >= classes)]).tolist()
     if stray:
         raise InputError(

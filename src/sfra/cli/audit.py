@@ -12,6 +12,7 @@ import sfra
 from sfra.cli import options as opt
 from sfra.cli import preparing
 from sfra.cli.command import check_folder, check_there, print_json, say, show
+from sfra.cli.early import check_head_file
 from sfra.cli.options import Count, Text, argument, ending, group, running
 from sfra.cli.progress import showing
 from sfra.core.errors import InputError
@@ -142,6 +143,7 @@ def audit(
             check_folder(file.absolute().parent, file.name, option=option)
     check_there(model, *(reference or ()), control)
     check_there(data, *(reference_data or ()), control_data, validation, names=True)
+    check_head_file(model, classes, data, missing_row=missing_row)
     preprocess = preparing.chosen(
         size=size, resize=resize, crop=crop, mean=mean, std=std, resample=resample, channels=channels
     )

@@ -15,6 +15,7 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 from sfra.core.files import read_arrays, write_atomically, write_npz
+from sfra.core.refusals import head_not_finite
 from sfra.core.types import Bias, Features, Logits, Weight
 
 MIN_CLASSES = 3
@@ -159,12 +160,7 @@ def _float_copy(values: ArrayLike | Tensor, name: str) -> Tensor:
         raise InputError(f"the head's {name} is not numeric", expected="an array of numbers", got=problem) from None
     bad = int((~torch.isfinite(copy)).sum())
     if bad:
-        raise InputError(
-            f"the head's {name} is not finite",
-            expected="finite numbers (in float32)",
-            got=f"{bad} of {copy.numel()} entries are NaN or infinite",
-            do="the model is damaged: check how it was saved",
-        )
+        raise head_not_finite(name, bad, copy.numel())
     return copy
 
 

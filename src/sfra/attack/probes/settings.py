@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import ASSIGNMENTS
 from sfra.core.errors import InputError
+from sfra.core.refusals import forget_out_of_range
 
 MAX_DRAWS = 1_000_000_000
 """Default draw budget of one call."""
@@ -49,11 +50,7 @@ class ProbeSettings:
         if not chosen:
             raise InputError("no forget class was given", expected=f"one or more of 0 to {classes - 1}", got="none")
         if chosen[0] < 0 or chosen[-1] >= classes:
-            raise InputError(
-                "the forget class is out of range",
-                expected=f"an index from 0 to {classes - 1} (the head has {classes} outputs)",
-                got=", ".join(str(c) for c in chosen),
-            )
+            raise forget_out_of_range(classes, chosen)
         if classes - len(chosen) < 2:
             raise InputError(
                 "too few classes would be left",

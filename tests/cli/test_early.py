@@ -1,0 +1,63 @@
+"""A head file that cannot be audited is refused at once, in the words of the audit, without importing torch."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sfra
+from builders.cli import BIAS, WEIGHT, Files
+from sfra.cli.early import check_head_file
+from sfra.core.errors import InputError
+
+DAMAGED = np.where(np.arange(WEIGHT.size).reshape(WEIGHT.shape) < 2, np.nan, WEIGHT)
+CASES: dict[str, tuple[dict[str, Any], int, int]] = {
+    "weight": ({"weight": DAMAGED, "bias": BIAS}, 3, 8),
+    "bias": ({"weight": WEIGHT, "bias": BIAS.astype(np.float64) + 1e300}, 3, 8),
+    "forget": ({"weight": WEIGHT}, 17, 8),
+    "width": ({"weight": WEIGHT}, 3, 5),
+}
+
+
+def written(case: str) -> tuple[str, int, str]:
+    arrays, forget, width = CASES[case]
+    np.savez("odd.npz", **arrays)
+    labels = np.arange(40) % 5
+    np.savez("odd_features.npz", features=np.ones((40, width), np.float32), labels=labels)
+    return "odd.npz", forget, "odd_features.npz"
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_the_refusal_is_that_of_the_audit(files: Files, case: str) -> None:
+    model, forget, data = written(case)
+    with pytest.raises(InputError) as early:
+        check_head_file(model, [str(forget)], data, missing_row=False)
+    with pytest.raises(InputError) as late:
+        sfra.audit(model, forget, data=data)
+    assert str(early.value) == str(late.value)
+
+
+def test_torch_is_not_imported_to_refuse(files: Files) -> None:
+    model, forget, data = written("width")
+    script = (
+        "import sys; from sfra.cli import main; "
+        f"code = main(['audit', {model!r}, '--forget', '{forget}', '--data', {data!r}]); "
+        "print(code, 'torch' in sys.modules)"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert ran.stdout == "2 False\n"
+    assert ran.stderr.startswith("error: the features do not fit the head")
+
+
+def test_what_may_be_right_or_is_wrong_otherwise_is_left_to_the_audit(files: Files) -> None:
+    check_head_file(str(files.head), ["3"], str(files.features), missing_row=False)
+    check_head_file(str(files.head), ["5"], str(files.features), missing_row=True)
+    Path("torn.npz").write_bytes(b"PK\x03\x04")
+    check_head_file("torn.npz", ["3"], "torn.npz", missing_row=False)
+    np.savez("texts.npz", weight=np.array([["a", "b"]]))
+    check_head_file("texts.npz", ["3"], None, missing_row=False)
