@@ -239,7 +239,13 @@ def test_images_are_resized_only_for_networks_of_one_size() -> None:
     assert default_preprocess("vit-b-16", (3, 32, 32), mean=(0.5,)).mean == (0.5, 0.5, 0.5)
     sizes = {name: default_preprocess(name, (1, 64, 48)).size for name in names() if name not in TINY}
     fixed = dict.fromkeys(("resnet18", "vit-b-16", "swin-t"), (224, 224))
-    assert sizes == {"resnet18-small": (64, 48), "small-cnn": (64, 48), "small-mlp": (8, 8), **fixed}
+    assert sizes == {
+        "resnet18-small": (64, 48),
+        "small-cnn": (64, 48),
+        "small-mlp": (8, 8),
+        "vit-small": (32, 32),
+        **fixed,
+    }
     assert default_preprocess("swin-t", (1, 28, 28))(torch.rand(1, 1, 28, 28)).shape == (1, 3, 224, 224)
     with pytest.raises(InputError, match=r"(?s)small-cnn cannot take these images.*1 channels.*got: +3 channels"):
         default_preprocess("small-cnn", (3, 32, 32))
