@@ -10,10 +10,10 @@ import pytest
 import torch
 from torch import Tensor
 
-from builders.algorithm import compiled_draws, normal
+from builders.algorithm import HEAD, compiled_draws, normal
 from builders.algorithm import sureness as exact_sureness
 from builders.triton import DEVICE, open_loops
-from sfra.attack.probes import counter_stream, proposals, sample_probes, scores, torch_loops
+from sfra.attack.probes import counter_stream, proposals, sample, sample_probes, scores, torch_loops
 from sfra.attack.probes.counter_stream import CounterStream, Scan
 from sfra.attack.probes.pools import Pools
 from sfra.attack.probes.stream import CompiledStream
@@ -154,6 +154,26 @@ def test_it_selects_the_draws_that_the_compiled_stream_selects() -> None:
     ours, _ = fill(torch_loops, current)
     assert ours.surest.items.tolist() == theirs.surest.items.tolist()
     assert ours.least_sure.items.tolist() == theirs.least_sure.items.tolist()
+
+
+@pytest.mark.parametrize("budget", [1, 10**9])
+def test_probes_are_those_of_the_compiled_stream_up_to_rounding(budget: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a budget of one chunk some pools are completed by conditional samples, which the stream has to store."""
+
+    def open_here(weight: Tensor, bias: Tensor, *, seed: int, **_: object) -> CounterStream:
+        return CounterStream(weight, bias, seed=seed, device=torch.device("cpu"))
+
+    theirs = sample_probes(HEAD, 3, n=400, m=20, max_draws=budget)
+    monkeypatch.setattr(sample, "open_stream", open_here)
+    monkeypatch.setattr(counter_stream, "_FIRST", 2**12)
+    monkeypatch.setattr(counter_stream, "LONGEST", 2**12)
+    ours = sample_probes(HEAD, 3, n=400, m=20, max_draws=budget)
+    assert (ours.engine, theirs.engine) == ("counters, torch", "compiled")
+    assert ours.conditional == theirs.conditional
+    assert bool(ours.conditional) == (budget == 1)
+    assert torch.equal(ours.labels, theirs.labels)
+    assert torch.equal(ours.sources, theirs.sources)
+    torch.testing.assert_close(ours.samples, theirs.samples, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.skipif(DEVICE.type != "cuda", reason="there is no GPU")
