@@ -10,6 +10,7 @@ acceptances (``c100``: .004 to .02, like a real CIFAR-100 head; ``c1000``: class
 
     python benchmarks/probes.py                            # CIFAR-10's case, under a minute
     python benchmarks/probes.py c10 c100 c200 c1000 --json probes.json
+    python benchmarks/probes.py c21841                     # ImageNet-21K's shape, a quarter of an hour and 4 GiB
     python benchmarks/probes.py c10 c100 c200 imagenet c21841 --device cuda
 """
 
@@ -31,7 +32,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from sfra.attack.probes import sample_probes
+from sfra.attack.probes import Probes, sample_probes
 from sfra.core.head import Head
 
 MIB = 2**20
@@ -98,19 +99,19 @@ def plain_probes(head: Head, case: Case, labels: list[int], device: str) -> int:
 
 
 def timed(work: Callable[[], Any], device: str) -> tuple[Any, dict[str, float]]:
-    """Run once; return the result, the seconds and the peak memory in MiB above what was in use before."""
+    """Run once; return the result, wall and CPU seconds and the peak memory in MiB above what was in use before."""
     cuda = device == "cuda"
     if cuda:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    began = time.perf_counter()
+    began, busy = time.perf_counter(), time.process_time()
     result = work()
     if cuda:
         torch.cuda.synchronize()
-    seconds = time.perf_counter() - began
+    seconds, busy = time.perf_counter() - began, time.process_time() - busy
     peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    return result, {"seconds": seconds, "peak_mib": (peak - before) / MIB}
+    return result, {"seconds": seconds, "cpu_seconds": busy, "peak_mib": (peak - before) / MIB}
 
 
 def work_fast(case: Case, device: str) -> dict[str, Any]:
@@ -122,7 +123,14 @@ def work_fast(case: Case, device: str) -> dict[str, Any]:
         sample_probes(head, 0, n=case.n, m=case.m, device=device)
     probes, costs = timed(lambda: sample_probes(head, 0, n=case.n, m=case.m, device=device), device)
     facts = {"draws": probes.draws, "engine": probes.engine, "conditional": len(probes.conditional)}
+    facts |= {"repeats": probes.repeats, "inside": share_inside(head, probes)}
     return {**costs, **facts, "acceptance": probes.acceptance[1:].tolist()}
+
+
+def share_inside(head: Head, probes: Probes) -> float:
+    """Return the share of the probes that the head gives to the class of their pool, a few at a time."""
+    parts = zip(probes.samples.split(4096), probes.sources.split(4096), strict=True)
+    return sum(int((head(x).argmax(1) == k).sum()) for x, k in parts) / len(probes.sources)
 
 
 def work_plain(case: Case, device: str) -> dict[str, Any]:
@@ -153,7 +161,9 @@ def measure(name: str, device: str) -> dict[str, Any]:
         f"{name} on {device}: C={case.classes} d={case.width} N={case.n:,} M={case.m}, "
         f"acceptance {min(rates):.1e} to {max(rates):.1e}\n"
         f"  fast   {fast['seconds']:12.3f} s {fast['draws']:18,} draws {fast['peak_mib']:10,.0f} MiB   "
-        f"({fast['engine']}, {fast['conditional']} classes by conditional sampling)",
+        f"({fast['engine']}, {fast['conditional']} classes by conditional sampling)\n"
+        f"         {fast['cpu_seconds']:12.1f} s of the CPU; repeats {fast['repeats']:.1e}, "
+        f"{fast['inside']:.6f} of the probes in their regions",
         flush=True,
     )
     plain = in_process("plain", name, device)

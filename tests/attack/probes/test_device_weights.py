@@ -176,7 +176,9 @@ def test_repeated_runs_give_the_same_bits() -> None:
     assert all(torch.equal(one, other) for one, other in zip(*found, strict=True))
 
 
-def prepare(weight: Tensor, bias: Tensor, retain: Tensor, seed: int, device: torch.device) -> tuple[DeviceLines, Pilot]:
+def prepare(
+    weight: Tensor, bias: Tensor, retain: Tensor, seed: int, device: torch.device, threads: int
+) -> tuple[DeviceLines, Pilot]:
     """Prepare as for a GPU, on whatever device."""
     lines = DeviceLines.of(weight, bias, retain, device)
     return lines, pilot_on_device(lines, seed)

@@ -227,7 +227,7 @@ def stale_thresholds(monkeypatch: pytest.MonkeyPatch) -> None:
 def no_bias(monkeypatch: pytest.MonkeyPatch) -> None:
     """The thresholds forget the bias."""
     right = Lines.of
-    monkeypatch.setattr(Lines, "of", lambda weight, bias, retain: right(weight, 0 * bias, retain))
+    monkeypatch.setattr(Lines, "of", lambda weight, bias, *rest: right(weight, 0 * bias, *rest))
 
 
 @pytest.mark.parametrize("mistake", [wrong_sign, no_truncation, no_resampling, stale_thresholds, no_bias])

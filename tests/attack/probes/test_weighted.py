@@ -114,7 +114,9 @@ def test_log_odds_lie_between_the_bounds_that_spare_exponentials() -> None:
         z, row = (size * rng.standard_normal((2, 96))).astype(np.float32)
         exact = np.logaddexp.reduce((z + np.float32(0.3) * row).astype(np.float64))
         own = np.float32((z + np.float32(0.3) * row).max() + 1)
-        found = np.log(line_sum(z, row, np.float32(0.3), own, values, values.view(np.int32)))
+        total, largest = line_sum(z, row, np.float32(0.3), own, np.float32(-0.2))
+        found = np.log(total)
+        assert largest == pytest.approx((z - np.float32(0.2) * row).max(), rel=1e-6)
         assert 0 <= found - (exact - own) + 1e-4 <= np.log(1.0615) + 2e-4
         assert log_sum(z, row, np.float32(0.3), values, values.view(np.int32), powers) == pytest.approx(exact, abs=2e-5)
 

@@ -4,7 +4,7 @@ Times of one draw in nanoseconds on one core, for ``C`` classes and ``r`` coordi
 them:
 
     plain      0.021 C r + 0.9 r + 0.5 C                logits; normals; arg-max and log-odds of every class
-    weighted   0.021 C r + 0.9 r + 75 C + 0.4 C² / s    the same; mixing and sieving; a candidate for every s-th pair
+    weighted   0.021 C r + 0.9 r + 75 C + 0.1 C² / s    the same; mixing and sieving; a candidate for every s-th pair
 
 On a GPU (an H200; the terms follow from its rates of arithmetic and of memory, the weighted ones are not measured):
 
@@ -100,7 +100,7 @@ def plain_cost(classes: int, rank: int) -> float:
 
 def weighted_cost(classes: int, rank: int, spread: float) -> float:
     """Return the seconds of one weighted draw."""
-    return 1e-9 * (0.021 * classes * rank + 0.9 * rank + 75.0 * classes + 0.4 * classes**2 / spread)
+    return 1e-9 * (0.021 * classes * rank + 0.9 * rank + 75.0 * classes + 0.1 * classes**2 / spread)
 
 
 def device_plain_cost(classes: int, rank: int) -> float:
@@ -114,12 +114,17 @@ def device_weighted_cost(classes: int, rank: int, spread: float) -> float:
 
 
 def prepare(
-    weight: Float[Tensor, "C r"], bias: Float[Tensor, " C"], retain: Bool[Tensor, " C"], seed: int, device: torch.device
+    weight: Float[Tensor, "C r"],
+    bias: Float[Tensor, " C"],
+    retain: Bool[Tensor, " C"],
+    seed: int,
+    device: torch.device,
+    threads: int = 1,
 ) -> tuple[Lines | DeviceLines, Pilot]:
     """Return the lines of a head and their pilot, for the compiled loops or on a torch device."""
     if device.type == "cpu":
-        lines = Lines.of(weight, bias, retain)
-        return lines, Pilot.of(lines, seed)
+        lines = Lines.of(weight, bias, retain, threads)
+        return lines, Pilot.of(lines, seed, threads)
     from sfra.attack.probes.device_lines import DeviceLines
     from sfra.attack.probes.device_weights import loops_on, pilot_on_device
 
@@ -136,6 +141,7 @@ def plan_weights(
     seed: int,
     max_draws: int,
     device: torch.device = _CPU,
+    threads: int = 1,
 ) -> Plan:
     """Run the pilot and return the weighted stream at its best, with both costs.
 
@@ -144,7 +150,7 @@ def plan_weights(
     [False, True, True, True, True]
     """
     classes, rank = weight.shape
-    lines, pilot = prepare(weight, bias, retain, seed, device)
+    lines, pilot = prepare(weight, bias, retain, seed, device, threads)
     here = device.type == "cpu"
     kind, weighing = ("cpu", weighted_cost) if here else ("other", device_weighted_cost)
     asked = retain.numpy()

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from sfra.attack.probes.lines import GROUPS, SAME, centre
 from sfra.attack.probes.mixing import SIZE, matrix, signs
-from sfra.attack.probes.weighing import CLOSED, INTERVAL, LANES, RAY, SMALL
+from sfra.attack.probes.sieving import LANES, SMALL
+from sfra.attack.probes.weighing import CLOSED, INTERVAL, RAY
 
 _ROWS = 2048
 _NUMBERS = {"cpu": 2**22, "cuda": 2**29}

@@ -11,6 +11,7 @@ from numpy import ndarray
 from torch import Tensor
 
 from sfra.attack.probes import codes
+from sfra.attack.probes.tiles import in_order
 
 GROUPS = 32
 """Groups of classes that have draws of their own (:mod:`sfra.attack.probes.mixing`)."""
@@ -18,7 +19,10 @@ GROUPS = 32
 SAME = 1e-5
 """A denominator below this, relative to the row, is zero up to rounding: the class is left to conditional sampling."""
 
-_TILE, _NARROW, _MANY, _ROWS = 256, 64, 2048, 512
+TILE = 256
+"""Draws whose logits are held at a time."""
+
+_ROWS = 512
 
 
 def interval_of(
@@ -84,10 +88,13 @@ class Lines:
     """Smallest ``n_k² - G_kj``."""
 
     @classmethod
-    def of(cls, weight: Float[Tensor, "C r"], bias: Float[Tensor, " C"], retain: Bool[Tensor, " C"]) -> Lines:
+    def of(
+        cls, weight: Float[Tensor, "C r"], bias: Float[Tensor, " C"], retain: Bool[Tensor, " C"], threads: int = 1
+    ) -> Lines:
         """Prepare a head; classes with a vanishing denominator are not asked."""
         from sfra.attack.probes.mixing import signs
-        from sfra.attack.probes.weighing import CLOSED, INTERVAL, LANES, RAY
+        from sfra.attack.probes.sieving import LANES
+        from sfra.attack.probes.weighing import CLOSED, INTERVAL, RAY
 
         groups = min(GROUPS, len(bias))
         order = np.argsort(np.arange(len(bias)) % groups, kind="stable")
@@ -96,14 +103,19 @@ class Lines:
         gram = np.zeros((-(-len(A) // LANES) * LANES,) * 2, np.float32)
         squares = (A * A).sum(1)
         narrowest, degenerate = torch.empty_like(squares), torch.empty_like(squares, dtype=torch.bool)
-        for start in range(0, len(A), _ROWS):  # in blocks: the whole would be twice as large in float64
+
+        def fill(start: int) -> None:  # in blocks: the whole would be twice as large in float64
+            torch.set_num_threads(1)  # of this worker
             part = slice(start, start + _ROWS)
             product = A[part] @ A.T
             gram[part, : len(A)][: len(product)] = product.numpy()
-            below = (squares[part, None] - product) / squares[part, None]
+            below = product.neg_().add_(squares[part, None]).div_(squares[part, None])
             below[torch.arange(len(product)), torch.arange(start, start + len(product))] = torch.inf
             narrowest[part] = below.amin(1) * squares[part]
-            degenerate[part] = (below.abs() <= SAME).any(1)
+            degenerate[part] = below.abs_().amin(1) <= SAME
+
+        for _ in in_order(fill, range(0, len(A), _ROWS), threads):
+            pass
         np.fill_diagonal(gram[: len(A), : len(A)], squares.numpy())
         asked = retain[order] & ~degenerate & (squares > 1e-12) & (squares < 1e12)
         kinds = torch.where(narrowest > 0, RAY, INTERVAL)
@@ -120,20 +132,16 @@ class Lines:
         )
 
     @property
-    def tile(self) -> int:
-        """Draws whose logits are held at a time."""
-        return _TILE if len(self.bias) <= _MANY else _NARROW
-
-    @property
     def compiled(self) -> tuple[ndarray, ndarray, ndarray]:
-        """What every loop reads."""
-        return self.gram, self.lengths, self.bias
+        """What every loop reads; classes that only fill up have length 1."""
+        rest = np.zeros(len(self.gram) - len(self.bias), np.float32)
+        return self.gram, np.append(self.lengths, rest + 1), np.append(self.bias, rest)
 
     def logits(self, first: int, stream: int, seed: np.uint64) -> Float[ndarray, "B P"]:
         """Return the logits of a tile of draws, one draw per row, without their offset."""
         from sfra.attack.probes import kernels
 
-        width, (classes, rank) = self.tile, self.rows.shape
+        width, (classes, rank) = TILE, self.rows.shape
         words, floats = np.empty((4, width), np.int32), np.empty((4, width), np.float32)
         draws, logits = np.empty((rank, width), np.float32), np.empty((classes, width), np.float32)
         kernels.draw_tile(np.arange(first, first + width), stream, seed, codes.GAUSSIAN, words, floats, draws)
@@ -145,6 +153,6 @@ class Lines:
     @property
     def offset(self) -> Float[ndarray, " P"]:
         """What is added to such logits: the bias, and next to nothing for what only fills up."""
-        from sfra.attack.probes.weighing import SMALL
+        from sfra.attack.probes.sieving import SMALL
 
         return np.append(self.bias, np.full(len(self.gram) - len(self.bias), SMALL))

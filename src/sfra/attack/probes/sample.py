@@ -142,7 +142,7 @@ def sample_probes(
         law, ranking = proposals.get(proposal), scores.get(score)
         space = row_space(head, where) if law.isotropic else None
         weight = space.weight if space else head.weight
-        plan = _plan(path, weight, head.bias, classes, settings, where, seed)
+        plan = _plan(path, weight, head.bias, classes, settings, where, seed, workers)
         kept = {"n": n, "top": m, "bottom": m * len(classes)}
         if plan:
             stream: Stream = plan.stream(seed, workers)
@@ -177,6 +177,7 @@ def _plan(
     settings: ProbeSettings,
     device: torch.device,
     seed: int,
+    threads: int,
 ) -> Plan | None:
     """Return the plan of the weighted stream, if that is the way to go."""
     able = device.type in ("cpu", "cuda") and settings.proposal == "gaussian" and settings.score == "softmax"
@@ -190,7 +191,8 @@ def _plan(
         )
     retain = torch.ones(len(bias), dtype=torch.bool)
     retain[list(forget)] = False
-    plan = plan_weights(weight, bias, retain, n=settings.n, seed=seed, max_draws=settings.max_draws, device=device)
+    budget = {"n": settings.n, "max_draws": settings.max_draws}
+    plan = plan_weights(weight, bias, retain, **budget, seed=seed, device=device, threads=threads)
     return plan if path == "weighted" or plan.pays else None
 
 

@@ -19,7 +19,6 @@ them, and spread evenly over them.
 
 from __future__ import annotations
 
-import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -32,9 +31,10 @@ from numpy import ndarray
 from torch import Tensor
 
 from sfra.attack.probes import codes
-from sfra.attack.probes.lines import Lines
+from sfra.attack.probes.lines import TILE, Lines
 from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.stream import Limits
+from sfra.attack.probes.tiles import in_order
 from sfra.core.cpu import cores
 
 SPREADS = np.geomspace(2.0, 256.0, 29)
@@ -45,6 +45,9 @@ PILOT_DRAWS, PILOT_WEIGHTS = 4096, 2**25
 
 ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 """A candidate wins by more than this, relative to the size of a logit, so that whoever looks finds the same arg-max."""
+
+MORE_LEADERS, MANY = 64, 4096
+"""Leaders for more classes than this."""
 
 _MOVED = 512
 _GOLDEN = 0.6180339887498949
@@ -60,16 +63,20 @@ class Pilot:
     """Share of a class's candidates that would repeat a draw, for each of ``SPREADS``."""
 
     @classmethod
-    def of(cls, lines: Lines, seed: int) -> Pilot:
+    def of(cls, lines: Lines, seed: int, threads: int = 1) -> Pilot:
         """Weigh the draws of a stream of their own."""
         from sfra.attack.probes import weighing
 
-        draws = min(PILOT_DRAWS, PILOT_WEIGHTS // len(lines.bias) // lines.tile * lines.tile)
+        draws = min(PILOT_DRAWS, PILOT_WEIGHTS // len(lines.bias) // TILE * TILE)
         weights = np.empty((draws, len(lines.bias)), np.float32)
-        for first in range(0, draws, lines.tile):
+
+        def weigh(first: int) -> None:
             z = lines.logits(first, weighing.PILOT, np.uint64(seed))
             z += lines.offset
-            weighing.weigh_pilot(z, lines.compiled, lines.kinds, weights[first : first + lines.tile])
+            weighing.weigh_pilot(z, lines.compiled, lines.kinds, weights[first : first + TILE])
+
+        for _ in in_order(weigh, range(0, draws, TILE), threads):
+            pass
         back = lines.order.argsort()
         mean = weights.mean(axis=0, dtype=np.float64)
         weights /= np.where(mean > 0, mean, 1.0).astype(np.float32)
@@ -85,11 +92,17 @@ class WeightedStream:
     def __init__(
         self, lines: Lines, bounds: Float[ndarray, " C"], *, seed: int, threads: int | None = None, tiles: int = 8
     ) -> None:
+        from sfra.attack.probes.sieving import tau_table
+
         self._lines, self._seed, self._threads, self._longest = lines, np.uint64(seed), threads or cores(), tiles
         self._bounds = bounds[lines.order]
         self._kinds = np.where(np.isfinite(self._bounds), lines.kinds, 0)
         self._phases = np.arange(len(bounds)) * _GOLDEN % 1.0
-        self._taus = latest_starts(self._bounds)
+        self._compiled = lines.compiled
+        rest = np.zeros(len(lines.gram) - len(bounds))
+        asked = np.where(self._kinds > 0, self._bounds, 1.0)
+        per_class = (np.append(values, rest).astype(np.float32) for values in (self._phases, asked))
+        self._sieved = (*per_class, tau_table())
         length, bias = float(lines.lengths.max()), float(np.abs(lines.bias).max())
         self._slack = np.float32(2.0**-16 * (6 * length + bias))
         self._rounding = ROUNDING * (length * (lines.rows.shape[1] ** 0.5 + 8) + bias)
@@ -104,14 +117,14 @@ class WeightedStream:
                 while True:
                     while len(ahead) <= self._threads:
                         ahead.append(pool.submit(self._chunk, start, tiles, *limits()))
-                        start, tiles = start + tiles * self._lines.tile, min(2 * tiles, self._longest)
+                        start, tiles = start + tiles * TILE, min(2 * tiles, self._longest)
                     yield ahead.popleft().result()
             finally:
                 for future in ahead:
                     future.cancel()
 
     def _chunk(self, start: int, tiles: int, high: Tensor, low: Tensor) -> Chunk:
-        order, width, classes = self._lines.order, self._lines.tile, len(self._bounds)
+        order, width, classes = self._lines.order, TILE, len(self._bounds)
         counts, repeats = np.zeros((2, classes), np.int64)
         limits = high.numpy()[order], low.numpy()[order]
         parts = [self._tile(start + i * width, *limits, counts, repeats) for i in range(tiles)]
@@ -137,26 +150,28 @@ class WeightedStream:
     ) -> list[ndarray]:
         """Return the candidates of a tile that may be extreme, as columns."""
         from sfra.attack.probes import weighing
-        from sfra.attack.probes.mixing import SIZE, mix
 
-        lines = self._lines
+        lines, classes = self._lines, len(high)
         plain = lines.logits(first, 0, self._seed)
-        z, work, offset = np.empty_like(plain), np.empty_like(plain[:SIZE]), lines.offset
         kinds = np.where((high == np.inf) & (low == -np.inf), weighing.CLOSED, self._kinds)
-        width, most = len(z), int(np.diff(lines.edges).max())
-        alive = np.empty((most, width), np.bool_)
-        kinds_out = (np.int64, np.int64, np.float64, np.float32, np.int64)
-        out = [np.empty(weighing.COPIES * z.size, kind) for kind in kinds_out]
-        found = 0
-        for group, (start, stop) in enumerate(itertools.pairwise(lines.edges)):
-            if not kinds[start:stop].any():
-                continue
-            mix(plain, lines.signs[group], offset, work, z)
-            common = (z, first, self._seed, lines.compiled, start, stop, kinds, self._phases)
-            weighing.sieve(*common, self._taus, self._slack, alive)
-            found = weighing.weigh(
-                *common, self._bounds, lines.narrowest, self._rounding, high, low, alive, counts, repeats, *out, found
-            )
+        columns = (np.int64, np.int64, np.float64, np.float32, np.int64)
+        out = [np.empty(weighing.COPIES * plain.size, kind) for kind in columns]
+        found = weighing.weigh_tile(
+            plain,
+            first,
+            self._seed,
+            self._compiled,
+            (lines.edges, lines.signs, lines.offset),
+            kinds,
+            self._phases,
+            self._bounds,
+            self._sieved,
+            lines.narrowest,
+            (self._slack, self._rounding),
+            (high, low),
+            weighing.LEADERS if classes <= MANY else MORE_LEADERS,
+            (counts, repeats, *out),
+        )
         return [column[:found].copy() for column in out]
 
     def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
