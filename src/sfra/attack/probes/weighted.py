@@ -47,7 +47,7 @@ ROUNDING = 4.0 * float(np.finfo(np.float32).eps)
 """A candidate wins by more than this, relative to the size of a logit, so that whoever looks finds the same arg-max."""
 
 MORE_LEADERS, MANY = 64, 4096
-"""Leaders for more classes than this."""
+"""Leaders for more classes than this; chunks are one tile long there, so that limits are never far behind."""
 
 _MOVED = 512
 _GOLDEN = 0.6180339887498949
@@ -94,7 +94,8 @@ class WeightedStream:
     ) -> None:
         from sfra.attack.probes.sieving import tau_table
 
-        self._lines, self._seed, self._threads, self._longest = lines, np.uint64(seed), threads or cores(), tiles
+        self._lines, self._seed, self._threads = lines, np.uint64(seed), threads or cores()
+        self._longest = tiles if len(bounds) <= MANY else 1
         self._bounds = bounds[lines.order]
         self._kinds = np.where(np.isfinite(self._bounds), lines.kinds, 0)
         self._phases = np.arange(len(bounds)) * _GOLDEN % 1.0
