@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -61,3 +62,11 @@ def test_what_may_be_right_or_is_wrong_otherwise_is_left_to_the_audit(files: Fil
     check_head_file("torn.npz", ["3"], "torn.npz", missing_row=False)
     np.savez("texts.npz", weight=np.array([["a", "b"]]))
     check_head_file("texts.npz", ["3"], None, missing_row=False)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    pipe = tmp_path / "head.npz"
+    os.mkfifo(pipe)
+    ask = "from sfra.cli.early import check_head_file as check\n"
+    ask += f"check({str(pipe)!r}, ['3'], {str(pipe)!r}, missing_row=False)"
+    assert subprocess.run([sys.executable, "-c", ask], check=False, timeout=60).returncode == 0

@@ -19,14 +19,12 @@ def check_head_file(model: str, forget: Sequence[str], data: str | None, *, miss
 
     Whatever else is wrong with the files is left to the audit, which reads them with care.
     """
-    if Path(model).suffix != ".npz":
-        return
     head: dict[str, Any] = {}
     width: int | None = None
     with suppress(Exception):
-        head = _small_arrays(model)
+        head = _small_arrays(model) if _archive(model) else {}
     with suppress(Exception):
-        width = None if data is None or Path(data).suffix != ".npz" else _width(data)
+        width = _width(data) if data is not None and _archive(data) else None
     weight = head.get("weight")
     if weight is None or weight.ndim != 2:
         return
@@ -42,6 +40,11 @@ def check_head_file(model: str, forget: Sequence[str], data: str | None, *, miss
         raise forget_out_of_range(len(weight), labels)
     if width is not None and width != weight.shape[1]:
         raise other_width(weight.shape[1], width)
+
+
+def _archive(path: str) -> bool:
+    """Tell a file from what never ends when it is read, such as a pipe."""
+    return Path(path).suffix == ".npz" and Path(path).is_file()
 
 
 def _small_arrays(path: str) -> dict[str, Any]:
