@@ -1,8 +1,7 @@
 """RS with probes of the weighted stream beside RS with probes of the plain one, seed by seed.
 
 Heads of ten classes are read from folders named ``METHOD-CLASS`` with ``head.npz`` and ``features.npz``. The head of a
-hundred classes is a real one (CIFAR-100, ``reproduction/``) of which one class is masked; its features are not stored,
-so they are made: a normal vector moved along the row of its class, so far that three quarters keep their class.
+hundred classes is that of a CIFAR-100 network with its test features (``reproduction/retrainings``), one class masked.
 
     python benchmarks/paths.py --checkpoints DIR --out benchmarks/results/paths.csv
 """
@@ -16,7 +15,6 @@ from pathlib import Path
 from typing import Literal
 
 import torch
-from safetensors.torch import load_file
 
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn_many
@@ -26,38 +24,25 @@ from sfra.core.head import Head
 from sfra.data import FeatureSet, load_data
 from sfra.unlearn import mask_head
 
-HEADS = Path(__file__).parents[1] / "reproduction" / "cifar100-resnet18" / "heads.safetensors"
-HUNDRED, MASKED = "retrained-0", (40, 70)
-SETTINGS = {10: {"n": 20_000, "m": 200, "epochs": 40}, 100: {"n": 4000, "m": 20, "epochs": 25}}
+HUNDRED, MASKED = Path(__file__).parents[1] / "reproduction" / "retrainings" / "cifar100" / "original", (0, 10, 40)
+SETTINGS = {10: {"n": 20_000, "m": 200, "epochs": 40}, 100: {"n": 20_000, "m": 50, "epochs": 60}}
 PATHS: tuple[Literal["plain", "weighted"], ...] = ("plain", "weighted")
 
 
-def checkpoints(folder: Path) -> Iterator[tuple[str, int, Head, FeatureSet]]:
-    """Read stored heads and features."""
-    for path in sorted(folder.iterdir()):
-        test = load_data(path / "features.npz")
-        assert isinstance(test, FeatureSet)
-        yield path.name, int(path.name.rsplit("-", 1)[1]), Head.load(path / "head.npz"), test
+def read(folder: Path) -> tuple[Head, FeatureSet]:
+    """Read a stored head and its test features."""
+    test = load_data(folder / "features.npz")
+    assert isinstance(test, FeatureSet)
+    return Head.load(folder / "head.npz"), test
 
 
-def masked() -> Iterator[tuple[str, int, Head, FeatureSet]]:
-    """Mask classes of the real head and make features of it."""
-    tensors = load_file(HEADS)
-    head = Head(tensors[f"{HUNDRED}.weight"], tensors[f"{HUNDRED}.bias"])
-    rows = torch.nn.functional.normalize(head.weight - head.weight.mean(0), dim=1)
-    labels = torch.arange(100).repeat_interleave(50)
-    noise = torch.randn(len(labels), head.width, generator=torch.Generator().manual_seed(0))
-    for distance in torch.arange(0.5, 8.0, 0.25).tolist():
-        features = noise + distance * rows[labels]
-        if float((head(features).argmax(1) == labels).float().mean()) > 0.75:
-            break
+def models(folder: Path | None) -> Iterator[tuple[str, int, Head, FeatureSet]]:
+    """Give the heads of ten classes, then the one of a hundred with a class masked."""
+    for path in sorted(folder.iterdir()) if folder else []:
+        yield path.name, int(path.name.rsplit("-", 1)[1]), *read(path)
+    head, test = read(HUNDRED)
     for forget in MASKED:
-        yield (
-            f"cifar100 masked-{forget}",
-            forget,
-            mask_head(head, [forget]),
-            FeatureSet(features=features, labels=labels),
-        )
+        yield f"cifar100 masked-{forget}", forget, mask_head(head, [forget]), test
 
 
 def scores(head: Head, forget: int, test: FeatureSet, seeds: int) -> Iterator[dict[str, object]]:
@@ -84,7 +69,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     rows = []
-    for name, forget, head, test in [*(checkpoints(given.checkpoints) if given.checkpoints else []), *masked()]:
+    for name, forget, head, test in models(given.checkpoints):
         found = [{"model": name, "classes": head.classes, **row} for row in scores(head, forget, test, given.seeds)]
         for path in PATHS:
             rs = torch.tensor([row["rs"] for row in found if row["path"] == path])

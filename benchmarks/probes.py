@@ -20,7 +20,7 @@ import argparse
 import json
 import os
 import platform
-import resource
+import re
 import subprocess
 import sys
 import time
@@ -98,19 +98,30 @@ def plain_probes(head: Head, case: Case, labels: list[int], device: str) -> int:
     return drawn
 
 
+def memory(name: str, process: int | str = "self") -> int:
+    """Return the bytes that a process holds (``VmRSS``) or held at most (``VmHWM``), as Linux tells it.
+
+    The system call for it would give a process the peak of the one that started it, if that is larger.
+    """
+    found = re.search(rf"{name}:\s+(\d+) kB", Path(f"/proc/{process}/status").read_text())
+    return 1024 * int(found[1]) if found else 0
+
+
 def timed(work: Callable[[], Any], device: str) -> tuple[Any, dict[str, float]]:
     """Run once; return the result, wall and CPU seconds and the peak memory in MiB above what was in use before."""
     cuda = device == "cuda"
     if cuda:
         torch.cuda.synchronize()
         torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    else:
+        Path("/proc/self/clear_refs").write_text("5")  # the peak counts from here
+    before = torch.cuda.memory_allocated() if cuda else memory("VmRSS")
     began, busy = time.perf_counter(), time.process_time()
     result = work()
     if cuda:
         torch.cuda.synchronize()
     seconds, busy = time.perf_counter() - began, time.process_time() - busy
-    peak = torch.cuda.max_memory_allocated() if cuda else resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    peak = torch.cuda.max_memory_allocated() if cuda else memory("VmHWM")
     return result, {"seconds": seconds, "cpu_seconds": busy, "peak_mib": (peak - before) / MIB}
 
 
@@ -119,6 +130,7 @@ def work_fast(case: Case, device: str) -> dict[str, Any]:
     head = case.head()
     tiny = Head(torch.eye(4), torch.tensor([0.0, 0.0, -2.0, 0.0]))  # class 2 is completed by conditional sampling
     sample_probes(tiny, 1, n=400, m=10, max_draws=1, device=device)
+    sample_probes(tiny, 1, n=400, m=10, path="weighted", device=device)
     if device == "cuda":
         sample_probes(head, 0, n=case.n, m=case.m, device=device)
     probes, costs = timed(lambda: sample_probes(head, 0, n=case.n, m=case.m, device=device), device)

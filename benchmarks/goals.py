@@ -1,0 +1,289 @@
+"""The goals of speed and memory in one table, beside what the machine itself can do.
+
+Every piece of work runs in a fresh process, and seconds are those of the clock: leave the machine alone meanwhile. The
+plain procedure is that of ``probes.py``. ``bound`` is what the random numbers and the products of the probes, or the
+products of relearning, would take alone at the speeds of the same run: nothing that makes them can be faster.
+
+    python benchmarks/goals.py                              # ten minutes on two cores
+    python benchmarks/goals.py c100 audit                   # these alone; the other rows of the file stay
+    python benchmarks/goals.py imagenet-head audit1000 --head head.npz     # weight and bias of a head of 1000 classes
+    python benchmarks/goals.py --table                      # print the stored rows and write them into the page
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import torch
+
+import probes
+from reproduction.report import include
+from sfra.attack.probes import codes, kernels, sample_probes
+from sfra.bench.tables.table import Column, Table
+from sfra.core.head import Head
+
+ROWS = Path(__file__).parent / "results" / "goals.csv"
+CEILINGS = ROWS.with_name("goals-ceilings.csv")
+PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
+SFRA = [sys.executable, "-m", "sfra"]
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+MIB = 2**20
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What one piece of work took; None is what was not measured."""
+
+    name: str
+    seconds: float
+    memory_mib: float | None = None
+    draws: int | None = None
+    plain_seconds: float | None = None
+    """Seconds of the plain procedure, scaled."""
+    bound_seconds: float | None = None
+    """Seconds of the products and random numbers alone."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Ceilings:
+    """What all cores do at most."""
+
+    normals: float
+    """Random numbers of the normal law, per second."""
+    product: float
+    """Operations of a product of float32 matrices, per second."""
+    half_product: float
+    """The same of bfloat16 matrices."""
+    copy: float
+    """Bytes read and written, per second."""
+
+    def probes(self, draws: int, classes: int, rank: int) -> float:
+        """Return the seconds that the random numbers and logits of some draws take at least."""
+        return draws * rank * (1 / self.normals + 2 * classes / self.product)
+
+    def relearning(self, runs: int, classes: int, width: int, m: int, epochs: int) -> float:
+        """Return the seconds that the products of some runs with ``2 M (C - 1)`` probes take at least."""
+        return 4.0 * runs * classes * width * 2 * m * (classes - 1) * epochs / self.product
+
+
+def best(work: Callable[[], object], repeats: int = 5) -> float:
+    """Return the shortest time of a few."""
+    taken = []
+    for _ in range(repeats + 1):
+        began = time.perf_counter()
+        work()
+        taken.append(time.perf_counter() - began)
+    return min(taken[1:])
+
+
+def ceilings() -> Ceilings:
+    """Measure random numbers on one core, times the cores; products and copies with all threads."""
+    indices, out = np.arange(20_000), np.empty((20_000, 128), np.float32)
+    normal = best(lambda: kernels.make_draws(indices, 0, np.uint64(0), codes.GAUSSIAN, out))
+    a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
+    low, many = a.bfloat16(), torch.empty(64 * MIB)
+    other = torch.empty_like(many)
+    return Ceilings(
+        normals=CORES * out.size / normal,
+        product=2 * 2048**3 / best(lambda: a @ b),
+        half_product=2 * 2048**3 / best(lambda: low @ low),
+        copy=8 * len(many) / best(lambda: other.copy_(many)),
+    )
+
+
+def run(command: list[str], repeats: int = 1, code: int = 0) -> tuple[float, float]:
+    """Return the shortest time of a command in seconds and its peak memory in MiB."""
+    taken, peak = list[float](), 0.0
+    for _ in range(repeats):
+        began = time.perf_counter()
+        child = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # noqa: S603
+        while child.poll() is None:
+            peak = max(peak, probes.memory("VmHWM", child.pid) / MIB)
+            time.sleep(0.002)
+        taken.append(time.perf_counter() - began)
+        if child.returncode != code:
+            sys.exit(f"{' '.join(command)} ended with {child.returncode}")
+    return min(taken), peak
+
+
+def draw(name: str, most: Ceilings) -> Row:
+    """Measure the probes of a case of ``probes.py``, and the plain procedure on a part of it."""
+    case, found = probes.CASES[name], probes.measure(name, "cpu")
+    fast = found["fast"]
+    return Row(
+        name=name,
+        seconds=fast["seconds"],
+        memory_mib=fast["peak_mib"],
+        draws=fast["draws"],
+        plain_seconds=found["plain"]["whole_seconds"],
+        bound_seconds=most.probes(fast["draws"], case.classes, min(case.classes - 1, case.width)),
+    )
+
+
+def write_inputs(folder: Path, head: Head, samples: int = 10_000) -> None:
+    """Write the head with its first class masked, and features that it knows: the time does not depend on them."""
+    rows = torch.nn.functional.normalize(head.weight - head.weight.mean(0), dim=1)
+    labels = torch.arange(samples) % head.classes
+    features = torch.randn(samples, head.width, generator=torch.Generator().manual_seed(0)) + 6 * rows[labels]
+    weight, bias = head.weight.clone(), head.bias.clone()
+    weight[0], bias[0] = 0.0, -20.0
+    np.savez(folder / "head.npz", weight=weight.numpy(), bias=bias.numpy())
+    np.savez(folder / "features.npz", features=features.numpy(), labels=labels.numpy())
+
+
+def audit(name: str, head: Head, most: Ceilings, *, repeats: int = 1, **options: int) -> Row:
+    """Time an audit from the shell; relearning is canonical, native and with a fresh row."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_inputs(Path(folder), head)
+        named = [text for option, value in options.items() for text in (f"--{option.replace('_', '-')}", str(value))]
+        files = [f"{folder}/head.npz", "--data", f"{folder}/features.npz", "--out", f"{folder}/out"]
+        seconds, memory = run([*SFRA, "audit", *files, "--forget", "0", "--quiet", *named], repeats)
+    runs = 3 * options.get("seeds", 1) + options.get("self_controls", 4)
+    bound = most.relearning(runs, head.classes, head.width, options["m"], options["epochs"])
+    return Row(name=name, seconds=seconds, memory_mib=memory, bound_seconds=bound)
+
+
+def first_error(most: Ceilings) -> Row:
+    """Time the answer to a path that is not there."""
+    del most
+    return Row(name="error", seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0])
+
+
+def help_page(most: Ceilings) -> Row:
+    """Time the list of commands."""
+    del most
+    return Row(name="help", seconds=run([*SFRA, "--help"], repeats=3)[0])
+
+
+WORK: dict[str, tuple[str, str]] = {
+    "c10": ("probes, C=10 d=512 N=500K M=500", "800×"),
+    "c100": ("probes, C=100 d=512 N=100K M=50", "3 s"),
+    "c200": ("probes, C=200 d=768 N=50K M=25", "6 s"),
+    "imagenet-head": ("probes, a real ImageNet head (1000 × 1280), N=50K M=25", "60 s, 1 GiB"),
+    "c21841": ("probes, 21,841 × 768, N=5K M=5", "20 min, 4 GiB"),
+    "audit": ("audit from the shell, C=10, 10,000 × 512 features, 100 epochs", "3 s"),
+    "audit-hidden": ("the same with four hidden classes, the default", "–"),
+    "audit100": ("audit, C=100, 10,000 × 512 features, 500 epochs, 3 seeds", "2 min"),
+    "audit1000": ("audit of the ImageNet head, 10,000 × 1280 features, 100 epochs", "15 min"),
+    "help": ("sfra --help", "0.11 s"),
+    "error": ("first error", "1 s"),
+}
+"""Names, what they are, and the goal."""
+USUAL = ("c10", "c100", "c200", "audit", "audit-hidden", "audit100", "help", "error")
+
+
+def measure(name: str, head: Path | None, most: Ceilings) -> Row:
+    """Do one piece of work."""
+    if name in probes.CASES:
+        return draw(name, most)
+    ten, hundred = (probes.CASES[case].head() for case in ("c10", "c100"))
+    works: dict[str, Callable[[], Row]] = {
+        "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, self_controls=0),
+        "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100),
+        "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, self_controls=0),
+        "help": lambda: help_page(most),
+        "error": lambda: first_error(most),
+    }
+    if name in works:
+        return works[name]()
+    if head is None:
+        sys.exit(f"{name} needs --head, the weight and bias of a head of 1000 classes")
+    if name == "imagenet-head":
+        return draw_head(head, most)
+    return audit(name, Head.load(head), most, n=50_000, m=25, epochs=100, self_controls=0)
+
+
+def draw_head(path: Path, most: Ceilings) -> Row:
+    """Measure the probes of a stored head, in a fresh process."""
+    command = [sys.executable, __file__, "--head", str(path), "--here"]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
+    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    head = Head.load(path)
+    bound = most.probes(found["draws"], head.classes, min(head.classes - 1, head.width))
+    return Row(name="imagenet-head", bound_seconds=bound, **found)
+
+
+def draw_here(path: Path) -> None:
+    """Draw the probes of a stored head and print what they took, once everything is compiled."""
+    head = Head.load(path)
+    sample_probes(head, 0, n=200, m=1)
+    drawn, costs = probes.timed(lambda: sample_probes(head, 0, n=50_000, m=25), "cpu")
+    inside = (head(drawn.samples).argmax(1) == drawn.sources).float().mean()
+    if inside < 1:
+        sys.exit(f"a share of {1 - inside:.1e} of the probes lies outside the region of its class")
+    print(json.dumps({"seconds": costs["seconds"], "memory_mib": costs["peak_mib"], "draws": drawn.draws}))
+
+
+def table(rows: pl.DataFrame, most: pl.DataFrame) -> Table:
+    """Set the rows beside the goals."""
+
+    def cells(row: dict[str, Any]) -> tuple[tuple[str | None, ...], ...]:
+        what, goal = WORK[row["name"]]
+        ratio = None if row["plain_seconds"] is None else row["plain_seconds"] / row["seconds"]
+        draws = None if row["draws"] is None else row["draws"] / 1e6
+        found = {"bound_seconds": row["bound_seconds"], "ratio": ratio, "draws": draws, "memory_mib": row["memory_mib"]}
+        forms = {"bound_seconds": ".2g", "ratio": ",.0f", "draws": ".2f", "memory_mib": ",.0f"}
+        texts = [None if value is None else f"{value:{forms[name]}}" for name, value in found.items()]
+        return (what,), (f"{row['seconds']:.3g}",), (goal,), *((text,) for text in texts)
+
+    names = ("work", "seconds", "goal", "bound", "plain / fast", "million draws", "MiB")
+    columns = [Column(names=(one,), heading=one, numeric=one not in ("work", "goal")) for one in names]
+    giga = {name: value / 1e9 for name, value in most.row(0, named=True).items()}
+    note = (
+        f"What all cores of this machine do in a second: {giga['normals']:.2f} billion normal numbers, "
+        f"{giga['product']:.0f} billion operations of float32 products, {giga['half_product']:.0f} of bfloat16, "
+        f"{giga['copy']:.0f} GB copied."
+    )
+    ordered = sorted(rows.to_dicts(), key=lambda row: list(WORK).index(row["name"]))
+    return Table(
+        title="Goals", label="goals", columns=tuple(columns), rows=tuple(cells(row) for row in ordered), notes=(note,)
+    )
+
+
+def main() -> None:
+    """Measure, keep the rows, print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("names", nargs="*", default=list(USUAL), metavar="name", help=f"any of {', '.join(WORK)}")
+    parser.add_argument("--head", type=Path, help="weight and bias of a head of 1000 classes")
+    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
+    parser.add_argument("--table", action="store_true", help="only show what is stored")
+    given = parser.parse_args()
+    if unknown := set(given.names) - set(WORK):
+        parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(WORK)}")
+    if given.here:
+        draw_here(given.head)
+        return
+    if not given.table:
+        most = ceilings()
+        pl.DataFrame([asdict(most)]).write_csv(CEILINGS)
+        for name in given.names:
+            keep(measure(name, given.head, most), ROWS)
+    made = table(pl.read_csv(ROWS), pl.read_csv(CEILINGS))
+    PAGE.write_text(include(PAGE.read_text(encoding="utf-8"), {"goals": [made]}), encoding="utf-8")
+    for line in made.display().rows:
+        print(" | ".join(line))
+
+
+def keep(row: Row, path: Path) -> None:
+    """Put a row into the file, in place of an older one of the same name."""
+    print(row, flush=True)
+    schema = {one.name: pl.String if one.name == "name" else pl.Float64 for one in fields(Row)}
+    old = pl.read_csv(path, schema=schema) if path.is_file() else pl.DataFrame(schema=schema)
+    new = pl.DataFrame([asdict(row)], schema=schema)
+    pl.concat([old.filter(pl.col("name") != row.name), new]).write_csv(path)
+
+
+if __name__ == "__main__":
+    main()
