@@ -155,18 +155,6 @@ def audit(name: str, head: Head, most: Ceilings, *, repeats: int = 1, **options:
     return Row(name=name, seconds=seconds, memory_mib=memory, bound_seconds=bound)
 
 
-def first_error(most: Ceilings) -> Row:
-    """Time the answer to a path that is not there."""
-    del most
-    return Row(name="error", seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0])
-
-
-def help_page(most: Ceilings) -> Row:
-    """Time the list of commands."""
-    del most
-    return Row(name="help", seconds=run([*SFRA, "--help"], repeats=3)[0])
-
-
 WORK: dict[str, tuple[str, str]] = {
     "c10": ("probes, C=10 d=512 N=500K M=500", "800×"),
     "c100": ("probes, C=100 d=512 N=100K M=50", "3 s"),
@@ -193,8 +181,10 @@ def measure(name: str, head: Path | None, most: Ceilings) -> Row:
         "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, self_controls=0),
         "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100),
         "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, self_controls=0),
-        "help": lambda: help_page(most),
-        "error": lambda: first_error(most),
+        "help": lambda: Row(name=name, seconds=run([*SFRA, "--help"], repeats=3)[0]),
+        "error": lambda: Row(
+            name=name, seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0]
+        ),
     }
     if name in works:
         return works[name]()
