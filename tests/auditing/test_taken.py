@@ -29,12 +29,14 @@ NAMED = np.array(WORDS)[DIGITS.target]
 
 
 def mlp(*, width: int) -> nn.Sequential:
-    """A network of vectors that was fitted to the digits: random features, and a head by least squares."""
+    """A network of vectors that was fitted to the digits: random features, and a head by ridge regression."""
     torch.manual_seed(0)
     body, head = nn.Sequential(nn.Linear(64, width), nn.ReLU()), nn.Linear(width, 10)
     with torch.no_grad():
-        features = torch.cat([body(VECTORS), torch.ones(len(VECTORS), 1)], 1)
-        fitted = torch.linalg.lstsq(features, 10 * nn.functional.one_hot(LABELS).float()).solution
+        features = torch.cat([body(VECTORS), torch.ones(len(VECTORS), 1)], 1).double()
+        wanted = 10 * nn.functional.one_hot(LABELS).double()
+        ridge = torch.eye(width + 1).double()  # some features are always zero
+        fitted = torch.linalg.solve(features.T @ features + ridge, features.T @ wanted).float()
         head.weight.copy_(fitted[:-1].T)
         head.bias.copy_(fitted[-1])
     return nn.Sequential(*body, head)
