@@ -2,7 +2,7 @@
 
     python benchmarks/leaderboard.py keep HEADS.tar.gz FEATURES.safetensors… --group cifar10-resnet18-224
     python benchmarks/leaderboard.py again delete-0 retrained-0 --group cifar10-resnet18-224
-    python benchmarks/leaderboard.py page --out docs/all-models.html              # make reproduce-report does it too
+    python benchmarks/leaderboard.py page --out all-models.html              # make docs does it too
 
 ``keep`` writes ``reproduction/GROUP/models/NAME/head.npz`` (float32) and ``features.npz``: 100 test samples of the
 forget class and 10 of every other one, the first ones, float16 with the last five bits cleared. Only models with an

@@ -1,8 +1,9 @@
-"""What the site has besides the pages of this folder: the README and its like, files that they link to, the API."""
+"""What the site has besides the pages of this folder: the README and its like, files they link to, API, all models."""
 
 from __future__ import annotations
 
 import re
+import sys
 from importlib import import_module
 from pathlib import Path
 from posixpath import dirname, join, normpath, relpath
@@ -27,6 +28,8 @@ PACKAGES = {
     "Backbones": "sfra.models.backbones",
     "Pages and figures": "sfra.report",
 }
+ALL_MODELS = "all-models.html"
+"""The page of every audited model, which leaderboard.md names by where it is built."""
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
 ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):(?=<code)")
 
@@ -44,6 +47,8 @@ def on_files(files: Files, config: Any) -> Files:
     for source, name in PAGES.items():
         files.append(File.generated(config, name, content=(ROOT / source).read_text(encoding="utf-8")))
     files.append(File.generated(config, "api.md", content=api()))
+    sys.path.insert(0, str(ROOT / "benchmarks"))
+    files.append(File.generated(config, ALL_MODELS, content=import_module("reproduction.leaderboard").leaderboard()))
     for page in [*PAGES, *(f"docs/{path.name}" for path in ROOT.glob("docs/*.md"))]:
         for target in linked(page):
             if not target.startswith("docs/") and target not in PAGES and files.get_file_from_path(target) is None:
@@ -65,7 +70,7 @@ def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
         there = PAGES.get(target, target.removeprefix("docs/"))
         return f"{mark}[{text}]({relpath(there, dirname(page.file.src_uri) or '.')}{anchor or ''})"
 
-    return LINK.sub(led, markdown)
+    return LINK.sub(led, markdown).replace(f"`build/site/{ALL_MODELS}`", f"[{ALL_MODELS}]({ALL_MODELS})")
 
 
 def on_page_content(html: str, **_: Any) -> str:

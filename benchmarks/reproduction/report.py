@@ -11,7 +11,7 @@ from pathlib import Path
 from reproduction import ablations, tables, together, worlds
 from reproduction.figures import group_figures
 from reproduction.heads import SAME_MODELS
-from reproduction.leaderboard import again_table, leaderboard
+from reproduction.leaderboard import again_table
 from reproduction.overview import overview_tables
 from reproduction.rows import (
     BASE,
@@ -99,7 +99,7 @@ def group_tables(group: Group) -> dict[str, list[Table]]:
 
 
 def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
-    """Write tables and figures of every group with rows, the tables inside pages written by hand, the leaderboard."""
+    """Write tables and figures of every group with rows, and the tables inside pages written by hand."""
     groups = list_groups(folder)
     for group in groups:
         target = docs / "reproduction" / group.name
@@ -113,7 +113,6 @@ def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
                 _include(docs / page, made)
     _include(docs / OVERVIEW, {"overview": overview_tables(groups)})
     _include(docs / "leaderboard.md", {"again": [again_table(groups)]})
-    write_atomically(docs / "all-models.html", leaderboard(folder).encode())
 
 
 def _include(path: Path, made: Mapping[str, list[Table]]) -> None:
