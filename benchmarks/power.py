@@ -178,7 +178,7 @@ def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[st
     for m in draw.m:
         probes = [fewer(one, m) for one in sampled]
         for exponent in draw.exponents:
-            weight = ForgetWeight(sentence="", exponent=exponent)
+            weight = ForgetWeight(exponent=exponent)
             paths = relearn_many(
                 [at.head for at in placed],
                 probes,

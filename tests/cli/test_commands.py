@@ -18,7 +18,7 @@ import sfra
 from builders.cli import Files, run
 from sfra import data, unlearn
 from sfra.attack.probes import proposals, scores
-from sfra.attack.probes.assign import ASSIGNMENTS
+from sfra.attack.scale import KAPPA, SCALES
 from sfra.attack.weight import FORGET_WEIGHTS
 from sfra.auditing import findings
 from sfra.auditing.rules import RULES
@@ -178,7 +178,7 @@ def test_option_whose_help_names_no_list_is_completed_with_files() -> None:
 @pytest.mark.parametrize(
     ("kind", "known"),
     [
-        ("assignments", ASSIGNMENTS),
+        ("assignments", ("greedy", "optimal")),
         ("backbones", backbones.names()),
         ("datasets", data.datasets()),
         ("findings", findings.FINDINGS),
@@ -186,7 +186,7 @@ def test_option_whose_help_names_no_list_is_completed_with_files() -> None:
         ("proposals", proposals.names()),
         ("recipes", recipes.names()),
         ("rules", RULES),
-        ("scales", ("canonical", "native", "sweep", "anchored", "NUMBER")),
+        ("scales", (*SCALES, "NUMBER")),
         ("scores", scores.names()),
         ("verdicts", VERDICTS),
         ("weights", FORGET_WEIGHTS),
@@ -199,6 +199,10 @@ def test_list_has_one_line_per_name_and_the_same_as_json(capfd: Capture, kind: s
     assert [line.split(None, 1)[1] for line in lines] == [entry["description"] for entry in entries]
     assert all(len(entry["description"]) > 5 for entry in entries)
     assert kind != "recipes" or len({entry["description"] for entry in entries}) == len(entries)
+
+
+def test_the_list_of_scales_names_the_constant(capfd: Capture) -> None:
+    assert f"median norm {KAPPA}:" in run(capfd, "list", "scales").out
 
 
 def test_list_of_lists_names_them_all_and_refuses_others(capfd: Capture) -> None:

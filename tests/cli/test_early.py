@@ -1,4 +1,4 @@
-"""A head file that cannot be audited is refused at once, in the words of the audit, without importing torch."""
+"""A head or a setting that cannot be audited is refused at once, in the words of the audit, without importing torch."""
 
 from __future__ import annotations
 
@@ -45,14 +45,34 @@ def test_the_refusal_is_that_of_the_audit(files: Files, case: str) -> None:
 
 def test_torch_is_not_imported_to_refuse(files: Files) -> None:
     model, forget, data = written("width")
+    right = ["audit", str(files.head), "--forget", "3"]
+    refused = [
+        ["audit", model, "--forget", str(forget), "--data", data],
+        [*right, "--epochs", "0"],
+        [*right, "--threads", "2000"],
+        [*right, "--scale", "-1"],
+        [*right, "--scale", "cannonical"],
+        [*right, "--proposal", "cauchy"],
+        [*right, "--forget-weight", "balance"],
+        [*right, "--expect-accuracy", "94"],
+    ]
     script = (
         "import sys; from sfra.cli import main; "
-        f"code = main(['audit', {model!r}, '--forget', '{forget}', '--data', {data!r}]); "
-        "print(code, 'torch' in sys.modules)"
+        f"print([main(words) for words in {[*refused, ['list', 'scales']]}][:-1], 'torch' in sys.modules)"
     )
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert ran.stdout == "2 False\n"
-    assert ran.stderr.startswith("error: the features do not fit the head")
+    assert ran.stdout.splitlines()[-1] == f"{[2] * len(refused)} False"
+    assert [line for line in ran.stderr.splitlines() if line.startswith("error: ")] == [
+        "error: the features do not fit the head",
+        "error: epochs does not fit",
+        "error: the number of threads is out of range",
+        "error: unknown scale",
+        "error: unknown scale",
+        "error: unknown proposal",
+        "error: unknown forget_weight",
+        "error: budgets, epsilon_r, delta_f and expect_accuracy are shares",
+    ]
+    assert "write canonical, if you mean that" in ran.stderr
 
 
 def test_what_may_be_right_or_is_wrong_otherwise_is_left_to_the_audit(files: Files) -> None:

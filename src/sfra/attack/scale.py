@@ -6,7 +6,6 @@ scale chooses one form of the head: a class with ``place(head, retain, anchor) -
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -17,6 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from sfra.attack.anchor import Affine, Anchor
+from sfra.attack.known import check_scale
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features
@@ -151,7 +151,6 @@ SWEEP = tuple(Canonical(KAPPA * 2.0 ** (step / 4)) for step in range(-4, 5))
 class ScaleChoice:
     """What ``--scale NAME`` asks for."""
 
-    sentence: str
     verdict: Scale
     """The scale that the verdict rests on."""
     further: tuple[Scale, ...] = ()
@@ -159,17 +158,10 @@ class ScaleChoice:
 
 
 SCALES: dict[str, ScaleChoice] = {
-    "canonical": ScaleChoice(sentence=f"centred rows with median norm {KAPPA}: the default", verdict=Canonical()),
-    "native": ScaleChoice(sentence="the head as released: the paper's reading", verdict=Native()),
-    "sweep": ScaleChoice(
-        sentence="canonical for the verdict, and a curve from half to twice that size",
-        verdict=Canonical(),
-        further=SWEEP,
-    ),
-    "anchored": ScaleChoice(
-        sentence="canonical in units of the features of synthetic images: no affine disguise moves it",
-        verdict=Anchored(),
-    ),
+    "canonical": ScaleChoice(verdict=Canonical()),
+    "native": ScaleChoice(verdict=Native()),
+    "sweep": ScaleChoice(verdict=Canonical(), further=SWEEP),
+    "anchored": ScaleChoice(verdict=Anchored()),
 }
 """Scales by name. An audit always covers ``canonical`` and ``native``, whatever the verdict rests on."""
 
@@ -180,19 +172,8 @@ def choose_scale(given: str | float) -> ScaleChoice:
     >>> choose_scale("2.5").verdict.name
     'kappa=2.5'
     """
-    if given in SCALES:
-        return SCALES[str(given)]
-    try:
-        kappa = float(given)
-    except ValueError:
-        kappa = 0.0
-    if not 0.0 < kappa < math.inf:
-        raise InputError(
-            "unknown scale",
-            expected=f"{', '.join(SCALES)} or a positive number (the median retain-row norm κ)",
-            got=given,
-        )
-    return ScaleChoice(sentence=f"centred rows with median norm {kappa:g}", verdict=Canonical(kappa))
+    check_scale(given)
+    return SCALES[str(given)] if given in SCALES else ScaleChoice(verdict=Canonical(float(given)))
 
 
 def place(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from msgspec import Meta
 
-from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
-from sfra.attack.scale import ScaleChoice, choose_scale
-from sfra.attack.weight import choose_weight
-from sfra.core.checked import LAST_SEED, check_fields
-from sfra.core.cpu import check_threads
+from sfra.attack.known import MAX_DRAWS, check_name, check_scale
+from sfra.core.checked import LAST_SEED, check_fields, check_threads
 from sfra.core.errors import InputError
-from sfra.core.head import MIN_CLASSES
+
+if TYPE_CHECKING:  # they import torch, and wrong settings are refused sooner
+    from sfra.attack.probes import ProbeSettings
+    from sfra.attack.scale import ScaleChoice
 
 PROTOCOL = ((20, 500_000, 500), (150, 100_000, 50), (5000, 50_000, 25), (None, 5000, 1))
 """Number of classes up to which, candidates per class, probes per class.
@@ -70,17 +70,21 @@ class AttackSettings:
         if not math.isfinite(self.learning_rate + self.weight_decay):
             got = f"{self.learning_rate}, {self.weight_decay}"
             raise InputError("learning_rate and weight_decay must be finite", got=got)
-        self.scales  # noqa: B018  (checks the scale)
-        choose_weight(self.forget_weight)
-        self.probe_settings(MIN_CLASSES)  # checks proposal, score and assignment
+        check_scale(self.scale)
+        for setting in ("proposal", "score", "assignment", "forget_weight"):
+            check_name(setting, getattr(self, setting))
 
     @property
     def scales(self) -> ScaleChoice:
         """What ``scale`` asks for."""
+        from sfra.attack.scale import choose_scale
+
         return choose_scale(self.scale)
 
     def probe_settings(self, classes: int, forgotten: int = 1) -> ProbeSettings:
         """Fill in ``n`` and ``m`` for a number of classes and of forget classes among them."""
+        from sfra.attack.probes import ProbeSettings
+
         n, m = next((n, m) for limit, n, m in PROTOCOL if limit is None or classes <= limit)
         return ProbeSettings(
             n=n if self.n is None else self.n,

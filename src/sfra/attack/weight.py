@@ -12,15 +12,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sfra.attack.known import check_name
 from sfra.attack.probes import Probes
-from sfra.core.errors import InputError
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetWeight:
     """A weight of forget probes that falls with the number of retain classes."""
 
-    sentence: str
     exponent: float
     """``p`` in ``R^-p``."""
 
@@ -32,14 +31,13 @@ class ForgetWeight:
 
 
 FORGET_WEIGHTS = {
-    "published": ForgetWeight(sentence="every probe counts the same: the paper's loss, and the default", exponent=0.0),
-    "balanced": ForgetWeight(sentence="a forget probe counts 1/sqrt(number of retain classes)", exponent=0.5),
+    "published": ForgetWeight(exponent=0.0),
+    "balanced": ForgetWeight(exponent=0.5),
 }
 """Weights of forget probes by name."""
 
 
 def choose_weight(name: str) -> ForgetWeight:
     """Return the weight of a name."""
-    if name not in FORGET_WEIGHTS:
-        raise InputError("unknown forget_weight", expected=" or ".join(FORGET_WEIGHTS), got=name)
+    check_name("forget_weight", name)
     return FORGET_WEIGHTS[name]

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
-from sfra.attack.scale import KAPPA, SWEEP
 from sfra.attack.settings import AttackSettings
 from sfra.core.errors import InputError, meant
 
@@ -41,6 +40,8 @@ class AuditConfig(AttackSettings):
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain values for JSON."""
+        from sfra.attack.scale import KAPPA, SWEEP
+
         return asdict(self) | {
             "kappa": KAPPA,
             "sweep": [scale.kappa for scale in SWEEP] if self.scale == "sweep" else None,

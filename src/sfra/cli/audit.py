@@ -136,7 +136,27 @@ def audit(
 
     Example: sfra audit head.npz --forget 7 --data features.npz --out results/
     """
+    from sfra.attack.known import MAX_DRAWS
+    from sfra.auditing.config import AuditConfig
+
     classes = split_classes(forget)
+    config = AuditConfig(
+        n=n,
+        m=m,
+        proposal=proposal,
+        score=score,
+        assignment=assignment,
+        scale=_number(scale),
+        forget_weight=forget_weight,
+        epochs=epochs,
+        seeds=seeds,
+        seed=seed,
+        reset_row=not no_reset_row,
+        device=device,
+        threads=threads,
+        expect_accuracy=expect_accuracy,
+        max_draws=MAX_DRAWS if max_draws is None else max_draws,
+    )
     check_folder(out, *FILES)
     for option, file in {"--markdown": markdown, "--junit": junit}.items():
         if file is not None:
@@ -148,28 +168,9 @@ def audit(
         size=size, resize=resize, crop=crop, mean=mean, std=std, resample=resample, channels=channels
     )
     with showing(quiet=quiet) as progress:
-        from sfra.attack.probes import MAX_DRAWS
         from sfra.auditing.audit import audit as run
-        from sfra.auditing.config import AuditConfig
         from sfra.cli import gates
 
-        config = AuditConfig(
-            n=n,
-            m=m,
-            proposal=proposal,
-            score=score,
-            assignment=assignment,
-            scale=_number(scale),
-            forget_weight=forget_weight,
-            epochs=epochs,
-            seeds=seeds,
-            seed=seed,
-            reset_row=not no_reset_row,
-            device=device,
-            threads=threads,
-            expect_accuracy=expect_accuracy,
-            max_draws=MAX_DRAWS if max_draws is None else max_draws,
-        )
         tests = [gates.parse(text) for text in fail_if or ()]
         gates.check_gates(tests, config, data=data is not None, reference=bool(reference), missing=missing_row)
         report = run(

@@ -29,10 +29,6 @@ def _described(registry: Any) -> dict[str, str]:
     return {name: registry.describe(name) for name in registry.names()}
 
 
-def _got(registry: Any) -> dict[str, str]:
-    return {name: registry.get(name).description for name in registry.names()}
-
-
 def _sentence(documentation: str | None) -> str:
     """Return the first line of a documentation without its markup."""
     line = (documentation or "").strip().partition("\n")[0].rstrip(".").partition(";")[0]
@@ -42,7 +38,7 @@ def _sentence(documentation: str | None) -> str:
 LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
     "assignments": (
         "how several forget classes share the probes (--assignment)",
-        _from("sfra.attack.probes.assign", lambda found: found.ASSIGNMENTS),
+        _from("sfra.attack.known", lambda found: found.NAMES["assignment"]),
     ),
     "backbones": (
         "architectures that can be built by name (--backbone, --arch)",
@@ -67,7 +63,7 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
     ),
     "proposals": (
         "distributions that probes are drawn from (--proposal)",
-        _from("sfra.attack.probes.proposals", _got),
+        _from("sfra.attack.known", lambda found: found.NAMES["proposal"]),
     ),
     "protocols": (
         "benchmarks that can be run by name (sfra bench run)",
@@ -83,16 +79,16 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
     ),
     "scales": (
         "at which scale the head is audited (--scale)",
-        _from("sfra.attack.scale", lambda found: {name: one.sentence for name, one in found.SCALES.items()} | NUMBER),
+        _from("sfra.attack.known", lambda found: found.NAMES["scale"] | NUMBER),
     ),
-    "scores": ("scores that rank the probes (--score)", _from("sfra.attack.probes.scores", _got)),
+    "scores": ("scores that rank the probes (--score)", _from("sfra.attack.known", lambda found: found.NAMES["score"])),
     "verdicts": (
         "what an audit may conclude, gravest first (sfra explain CODE)",
         _from("sfra.auditing.verdict", lambda found: {k: one.meaning for k, one in found.VERDICTS.items()}),
     ),
     "weights": (
         "how much forget probes count in the loss (--forget-weight)",
-        _from("sfra.attack.weight", lambda found: {k: one.sentence for k, one in found.FORGET_WEIGHTS.items()}),
+        _from("sfra.attack.known", lambda found: found.NAMES["forget_weight"]),
     ),
 }
 """What can be listed: what it is, and how to find it; nothing is imported for the others."""

@@ -13,6 +13,16 @@ from sfra.core.errors import InputError
 LAST_SEED = 2**63 - 1
 """Largest seed."""
 
+MOST_THREADS = 1024
+"""Threads beyond it gain nothing, and systems refuse to start them."""
+
+
+def check_threads(threads: int) -> int:
+    """Return a number of threads that can be started."""
+    if not 1 <= threads <= MOST_THREADS:
+        raise InputError("the number of threads is out of range", expected=f"1 to {MOST_THREADS}", got=threads)
+    return threads
+
 
 def check_fields(settings: Any) -> None:
     """Refuse a field of a dataclass whose value does not fit its annotation; call it from ``__post_init__``.

@@ -10,12 +10,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from sfra.core.errors import InputError
-
 Task = TypeVar("Task")
-
-MOST = 1024
-"""Threads beyond it gain nothing, and systems refuse to start them."""
 
 
 def cores() -> int:
@@ -24,13 +19,6 @@ def cores() -> int:
         return len(os.sched_getaffinity(0))
     except AttributeError:  # not every platform can say
         return os.cpu_count() or 1
-
-
-def check_threads(threads: int) -> int:
-    """Return a number of threads that can be started."""
-    if not 1 <= threads <= MOST:
-        raise InputError("the number of threads is out of range", expected=f"1 to {MOST}", got=threads)
-    return threads
 
 
 @contextmanager

@@ -8,7 +8,8 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from builders.algorithm import share_greedily
-from sfra.attack.probes.assign import ASSIGNMENTS, assign
+from sfra.attack.known import NAMES
+from sfra.attack.probes.assign import assign
 from sfra.core.errors import InputError
 
 
@@ -22,7 +23,7 @@ def total(values: Tensor, owner: Tensor) -> float:
 
 
 @settings(deadline=None)
-@given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 999), st.sampled_from([*ASSIGNMENTS]))
+@given(st.integers(1, 5), st.integers(1, 8), st.integers(0, 999), st.sampled_from([*NAMES["assignment"]]))
 def test_every_forget_class_gets_m_candidates_and_none_is_given_twice(
     classes: int, m: int, seed: int, method: str
 ) -> None:

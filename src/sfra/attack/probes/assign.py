@@ -6,13 +6,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.attack.known import check_name
 from sfra.core.errors import InputError
-
-ASSIGNMENTS = {
-    "greedy": "forget classes take turns in ascending index, each its likeliest probes (default)",
-    "optimal": "the balanced assignment of highest total likelihood; independent of the order of the classes",
-}
-"""How several forget classes share the probes."""
 
 
 def assign(affinity: Float[Tensor, "n F"], m: int, method: str) -> Int[Tensor, " n"]:
@@ -38,11 +33,8 @@ def assign(affinity: Float[Tensor, "n F"], m: int, method: str) -> Int[Tensor, "
             expected=f"{affinity.shape[1]} × {m} candidates",
             got=affinity.shape[0],
         )
-    if method == "greedy":
-        return _greedy(affinity, m)
-    if method == "optimal":
-        return _optimal(affinity, m)
-    raise InputError("unknown assignment", expected=" or ".join(ASSIGNMENTS), got=method)
+    check_name("assignment", method)
+    return (_greedy if method == "greedy" else _optimal)(affinity, m)
 
 
 def _greedy(affinity: Tensor, m: int) -> Tensor:

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool
 from torch import Tensor
 
+from sfra.attack.known import check_name
 from sfra.attack.probes import codes
 from sfra.core.errors import InputError
 from sfra.core.types import Features
@@ -22,7 +23,6 @@ class Proposal:
     name: str
     code: int
     """Number of the proposal in the compiled kernels."""
-    description: str
     isotropic: bool
     """Rotation invariant: only the row space of the head needs to be drawn."""
     fill: Callable[[Tensor, torch.Generator], Tensor]
@@ -49,35 +49,30 @@ _PROPOSALS = {
         Proposal(
             name="gaussian",
             code=codes.GAUSSIAN,
-            description="N(0, I) (default)",
             isotropic=True,
             fill=_normal,
         ),
         Proposal(
             name="uniform",
             code=codes.UNIFORM,
-            description="uniform on [-√3, √3], unit variance",
             isotropic=False,
             fill=_uniform,
         ),
         Proposal(
             name="laplace",
             code=codes.LAPLACE,
-            description="Laplace, zero mean, unit variance",
             isotropic=False,
             fill=_laplace,
         ),
         Proposal(
             name="relu-gaussian",
             code=codes.RELU_GAUSSIAN,
-            description="max(0, z) of a Gaussian: the support of features after a ReLU",
             isotropic=False,
             fill=lambda out, generator: _normal(out, generator).clamp_min_(0.0),
         ),
         Proposal(
             name="abs-gaussian",
             code=codes.ABS_GAUSSIAN,
-            description="|z| of a Gaussian",
             isotropic=False,
             fill=lambda out, generator: _normal(out, generator).abs_(),
         ),
@@ -92,8 +87,7 @@ def names() -> tuple[str, ...]:
 
 def get(name: str) -> Proposal:
     """Return a proposal by name."""
-    if name not in _PROPOSALS:
-        raise InputError("unknown proposal", expected=" or ".join(_PROPOSALS), got=name)
+    check_name("proposal", name)
     return _PROPOSALS[name]
 
 

@@ -12,6 +12,7 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
+from sfra.attack.known import MAX_DRAWS
 from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.assign import assign
 from sfra.attack.probes.choose import FEW, Plan, plan_weights
@@ -21,11 +22,12 @@ from sfra.attack.probes.rare import RegionSample, sample_region
 from sfra.attack.probes.review import Review, unfilled
 from sfra.attack.probes.rowspace import RowSpace, row_space
 from sfra.attack.probes.select import Selected
-from sfra.attack.probes.settings import MAX_DRAWS, ProbeSettings
+from sfra.attack.probes.settings import ProbeSettings
 from sfra.attack.probes.stream import Stream, derived_seed, open_stream
 from sfra.attack.probes.weighted import WeightedPools
 from sfra.attack.pulse import Pulse
-from sfra.core.cpu import check_threads, cores, one_thread
+from sfra.core.checked import check_threads
+from sfra.core.cpu import cores, one_thread
 from sfra.core.errors import InputError, SamplingError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels, Progress

@@ -19,8 +19,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from sfra.attack.known import check_name
 from sfra.attack.probes import codes
-from sfra.core.errors import InputError
 from sfra.core.types import Labels, Logits
 
 MODERATE = 70.0
@@ -34,15 +34,14 @@ class Ranking:
     name: str
     code: int
     """Number of the score in the compiled kernels."""
-    description: str
 
 
 _SCORES = {
     score.name: score
     for score in (
-        Ranking(name="softmax", code=codes.SOFTMAX, description="1 - max p, ranked by log-odds (default)"),
-        Ranking(name="entropy", code=codes.ENTROPY, description="entropy of the softmax"),
-        Ranking(name="energy", code=codes.ENERGY, description="-logsumexp of the logits"),
+        Ranking(name="softmax", code=codes.SOFTMAX),
+        Ranking(name="entropy", code=codes.ENTROPY),
+        Ranking(name="energy", code=codes.ENERGY),
     )
 }
 
@@ -54,8 +53,7 @@ def names() -> tuple[str, ...]:
 
 def get(name: str) -> Ranking:
     """Return a score by name."""
-    if name not in _SCORES:
-        raise InputError("unknown score", expected=" or ".join(_SCORES), got=name)
+    check_name("score", name)
     return _SCORES[name]
 
 

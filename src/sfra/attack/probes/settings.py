@@ -6,13 +6,9 @@ import operator
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sfra.attack.probes import proposals, scores
-from sfra.attack.probes.assign import ASSIGNMENTS
+from sfra.attack.known import MAX_DRAWS, check_name
 from sfra.core.errors import InputError
 from sfra.core.refusals import forget_out_of_range
-
-MAX_DRAWS = 1_000_000_000
-"""Default draw budget of one call."""
 
 MOST_DRAWS = 2**62
 """Draws that can be counted."""
@@ -32,10 +28,8 @@ class ProbeSettings:
     max_draws: int = MAX_DRAWS
 
     def __post_init__(self) -> None:
-        proposals.get(self.proposal)
-        scores.get(self.score)
-        if self.assignment not in ASSIGNMENTS:
-            raise InputError("unknown assignment", expected=" or ".join(ASSIGNMENTS), got=self.assignment)
+        for setting in ("proposal", "score", "assignment"):
+            check_name(setting, getattr(self, setting))
         for name in ("n", "m", "max_draws"):
             value = getattr(self, name)
             if not isinstance(value, int) or value < 1:
