@@ -70,7 +70,6 @@ def test_the_curve_is_the_score_of_each_epoch_against_epoch_zero(points: list[tu
         lambda: metrics.relearning_score(94.6, 93.1, 0.0, 97.0),
         lambda: metrics.degenerate_floor(94.6),
         lambda: metrics.relearning_curve(torch.tensor([94.6, 93.0]), torch.tensor([0.0, 97.0])),
-        lambda: metrics.aggregate_classes([94.6, 94.1], [0.0, 0.0]),
         lambda: metrics.rs_at_budget(torch.tensor([0.9]), torch.tensor([0.0]), 5.0),
     ],
 )
@@ -93,8 +92,6 @@ def test_empty_input_raises_everywhere() -> None:
         lambda: metrics.rs_at_budget(nothing, nothing, 0.05),
         lambda: metrics.mean_and_std([]),
         lambda: metrics.wilson_interval(0, 0),
-        lambda: metrics.aggregate_classes([], []),
-        lambda: metrics.aggregate_classes([0.9], [0.0], rs=[]),
     ]
     for call in calls:
         with pytest.raises(InputError, match="empty"):
@@ -171,20 +168,3 @@ def test_the_interval_is_scipys_wilson_interval(hits: int, total: int, confidenc
 def test_impossible_counts_and_confidences_are_refused(hits: int, total: int, confidence: float) -> None:
     with pytest.raises(InputError, match=r"interval"):
         metrics.wilson_interval(hits, total, confidence=confidence)
-
-
-def test_aggregates_take_their_maxima_independently() -> None:
-    got = metrics.aggregate_classes([0.9, 0.8], [0.1, 0.3], rs=[0.6, 0.4], delta_rs=[-0.2, 0.3])
-    assert (got.retain_mean, got.forget_mean) == pytest.approx((0.85, 0.2))
-    assert got.retain_std == pytest.approx(math.sqrt(2 * 0.05**2))
-    assert (got.forget_min, got.forget_max, got.rs_max, got.delta_rs_max) == (0.1, 0.3, 0.6, 0.3)
-
-
-def test_aggregates_without_scores_have_none_and_one_class_has_no_spread() -> None:
-    got = metrics.aggregate_classes([0.9], [0.0])
-    assert (got.retain_std, got.rs_max, got.delta_rs_max) == (None, None, None)
-
-
-def test_aggregates_over_different_classes_are_refused() -> None:
-    with pytest.raises(InputError, match="one value per forget class"):
-        metrics.aggregate_classes([0.9, 0.9], [0.0, 0.0], rs=[0.5])

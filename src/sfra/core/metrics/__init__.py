@@ -14,20 +14,18 @@ from sfra.core.metrics.scores import (
     degenerate_floor,
     delta_rs,
     is_relearned,
+    mean_and_std,
     recovery_terms,
     relearning_curve,
     relearning_score,
     rs_at_budget,
 )
-from sfra.core.metrics.spread import ClassAggregates, aggregate_classes, mean_and_std
 
 __all__ = [
     "TOLERANCE",
     "Accuracy",
     "Change",
-    "ClassAggregates",
     "Estimate",
-    "aggregate_classes",
     "degenerate_floor",
     "delta_rs",
     "difference_interval",

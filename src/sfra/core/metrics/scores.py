@@ -6,7 +6,8 @@ head and `after` the relearned one. Along a trajectory, epoch 0 is the released 
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Sequence, Sized
+from statistics import fmean, stdev
 from typing import SupportsFloat
 
 import torch
@@ -177,3 +178,16 @@ def degenerate_floor(retain_before: SupportsFloat) -> float:
     """
     A_r = fraction(retain_before, "retain accuracy before")
     return 2.0 * (1.0 - A_r) / (2.0 - A_r)
+
+
+def mean_and_std(values: Sequence[SupportsFloat]) -> tuple[float, float | None]:
+    """Compute the mean and the sample standard deviation (n - 1).
+
+    A single value has no spread: its deviation is None, never 0.
+
+    >>> mean_and_std([0.25, 0.75]), mean_and_std([0.5])
+    ((0.5, 0.3535533905932738), (0.5, None))
+    """
+    refuse_empty(values, "values")
+    numbers = [float(value) for value in values]
+    return fmean(numbers), stdev(numbers) if len(numbers) > 1 else None
