@@ -17,8 +17,8 @@ from builders.diagnosed import diagnosis, mapped
 from builders.pages import DATE, HOSTILE, Parsed, bench_of, made_up, page_data, rows_of, true_audit, true_result
 from sfra.auditing.verdict import VERDICTS
 from sfra.bench.rows import AuditRow, OriginalRow
-from sfra.bench.tables import to_csv
 from sfra.bench.tables.results import per_class_table
+from sfra.bench.tables.table import to_csv
 from sfra.core.metrics import relearning_curve
 from sfra.report import Bench, Setting, bench_page, draw_all, plan_setting
 from sfra.report.page.audit import BADGES

@@ -8,8 +8,6 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-import torch
-
 Task = TypeVar("Task")
 
 
@@ -24,6 +22,8 @@ def cores() -> int:
 @contextmanager
 def one_thread() -> Iterator[None]:
     """Let torch use a single thread inside the block, and as many as before after it."""
+    import torch
+
     before = torch.get_num_threads()
     torch.set_num_threads(1)
     try:

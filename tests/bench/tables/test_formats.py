@@ -25,11 +25,11 @@ from builders.rows import audit_row, failure_row, pra_row, probe_row
 from sfra.bench.protocol import load_protocol
 from sfra.bench.report import BenchReport
 from sfra.bench.rows import Rows
-from sfra.bench.tables import MISSING, TABLES, Column, Table, make_tables, to_csv, to_latex, to_markdown
+from sfra.bench.tables import TABLES, Column, Table, make_tables, to_markdown
 from sfra.bench.tables.ablations import scores_table
-from sfra.bench.tables.latex import PACKAGES, escape_latex
+from sfra.bench.tables.latex import PACKAGES, escape_latex, to_latex
 from sfra.bench.tables.results import failures_table, multi_class_table, per_class_table, settings_table, summary_table
-from sfra.bench.tables.table import escape_markdown
+from sfra.bench.tables.table import MISSING, escape_markdown, to_csv
 from sfra.core.errors import InputError
 
 READING: dict[str, Any] = {"scale": "native", "rule": "worst-case"}

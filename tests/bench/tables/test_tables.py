@@ -7,8 +7,9 @@ import pytest
 
 from builders.rows import audit_row, diagnosis_row, failure_row, pra_row, probe_row
 from sfra.auditing.rules import RULES
+from sfra.bench import tables
 from sfra.bench.rows import AuditRow, Rows
-from sfra.bench.tables import TABLES, Table, make_tables, registry
+from sfra.bench.tables import TABLES, Table, make_tables
 from sfra.bench.tables.ablations import (
     distributions_table,
     missing_row_table,
@@ -306,6 +307,6 @@ def test_a_new_table_is_a_function_and_an_entry(monkeypatch: pytest.MonkeyPatch)
     def mine(rows: Rows, *, scale: str, rule: str) -> Table:
         return make_table("mine", "Mine", (N,), [{"n": len(rows.audits)}])
 
-    monkeypatch.setattr(registry, "TABLES", (*TABLES, registry.Entry(mine)))
+    monkeypatch.setattr(tables, "TABLES", (*TABLES, tables.Entry(mine)))
     made = {table.label: table for table in make_tables(audited(audit_row()))}
     assert (made["mine"].records, "mine-native-worst-case" in made) == ([{"n": "1"}], True)

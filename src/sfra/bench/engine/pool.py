@@ -30,6 +30,7 @@ from sfra.bench.engine.cell import Order
 from sfra.bench.engine.compute import Outcome, attempt
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.task import load_tasks
+from sfra.core.cpu import cores
 from sfra.core.errors import InputError, SfraError
 
 THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXPR_MAX_THREADS", "NUMBA_NUM_THREADS")
@@ -295,11 +296,3 @@ def _how(problem: Exception) -> str:
     if code is None:
         return "before it began"
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"
-
-
-def cores() -> int:
-    """Count the cores that this process may use."""
-    try:
-        return len(os.sched_getaffinity(0))
-    except AttributeError:  # not every platform can say
-        return os.cpu_count() or 1
