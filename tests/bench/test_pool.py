@@ -17,11 +17,12 @@ from builders.kills import descendants, toy_command, violations, wait_until_gone
 from sfra.bench.engine.cell import Cell, order
 from sfra.bench.engine.disk import StoreError
 from sfra.bench.engine.journal import read_journals
-from sfra.bench.engine.pool import LocalPool, PoolError, cores
+from sfra.bench.engine.pool import LocalPool, PoolError
 from sfra.bench.engine.ray_pool import RayPool
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress, Summary
+from sfra.core.cpu import cores
 from sfra.core.errors import InputError, MissingPackageError
 
 FAILURES = {
