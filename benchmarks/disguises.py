@@ -1,8 +1,7 @@
 """How far disguises move an audit: the paper's reading, ours, and the anchored one, before and after.
 
-Real heads are read from folders of folders ``METHOD-CLASS`` or ``METHOD-CLASS-NAME`` with ``head.npz`` and
-``features.npz``; ``original`` is masked for each class that is asked for. Retrained ones serve as references. The
-digits networks, which have encoders and so an anchored reading, are made on the spot.
+Real heads are read as ``stored.py`` keeps them; ``original`` is masked for each class that is asked for. Retrained ones
+serve as references. The digits networks, which have encoders and so an anchored reading, are made on the spot.
 
     python benchmarks/disguises.py --heads DIR --heads DIR --classes 0 3 7 --digits 0 3 7
     python benchmarks/disguises.py --table     # only the table of docs/disguises.md, from the stored rows
@@ -19,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import torch
 
 import sfra
 from reproduction.report import include
@@ -29,12 +27,12 @@ from sfra.bench.tables import Column, Table
 from sfra.bench.tables.table import make_table
 from sfra.core.files import write_text
 from sfra.core.head import Head
-from sfra.data import FeatureSet, ImageSet, extract_features, load_data
+from sfra.data import FeatureSet
 from sfra.data.noise import noise_images
 from sfra.demo.models import digits_models
-from sfra.release import load
 from sfra.unlearn import mask_head
 from sfra.unlearn.disguises import DISGUISES
+from stored import digits_features, find_models, read_model
 
 ROOT = Path(__file__).parents[1]
 ROWS = ROOT / "benchmarks" / "results" / "disguises.csv"
@@ -87,13 +85,12 @@ class Model:
 def stored(folder: Path, classes: list[int]) -> Iterator[Model]:
     """Read heads and features; each with a retrained model of the same class, another one, as its reference."""
     found: list[Model] = []
-    for path in sorted(one for one in folder.iterdir() if (one / "head.npz").exists()):
-        test = load_data(path / "features.npz")
-        assert isinstance(test, FeatureSet)
-        head, (name, *rest) = Head.load(path / "head.npz"), path.name.split("-")
+    for kept in find_models(folder):
+        head, test = read_model(kept.folder)
         data = f"CIFAR-{head.classes}"
-        if name != "original":
-            found.append(Model(data=data, name="-".join((name, *rest[1:])), forget=int(rest[0]), head=head, test=test))
+        if kept.forget is not None:
+            name = kept.folder.name.replace(f"-{kept.forget}", "", 1)
+            found.append(Model(data=data, name=name, forget=kept.forget, head=head, test=test))
             continue
         for forget in classes:
             masked = mask_head(head, [forget])
@@ -107,20 +104,13 @@ def stored(folder: Path, classes: list[int]) -> Iterator[Model]:
 
 def digits(forget: int, seed: int) -> Iterator[Model]:
     """Train small networks on the digits, with a masked output and without the class, and show them noise as well."""
-    images = load_data("digits")
-    assert isinstance(images, ImageSet)
     reference: Model | None = None
     for made in digits_models((forget,), seed=seed):
         if made.name not in ("reference", "masked", "retrained"):
             continue
-        release = load(made.model, example=torch.zeros(1, 1, 8, 8))
-        assert release.encoder is not None
-        test, noise = (
-            extract_features(release.encoder, one, model_fingerprint=release.fingerprint, cache=False)
-            for one in (images, noise_images(NOISE, (1, 8, 8)))
-        )
-        test = replace(test, anchor=noise.features)
-        model = Model(data="digits", name=made.name, forget=forget, head=release.head, test=test, reference=reference)
+        head, test = digits_features(made.model)
+        test = replace(test, anchor=digits_features(made.model, noise_images(NOISE, (1, 8, 8)))[1].features)
+        model = Model(data="digits", name=made.name, forget=forget, head=head, test=test, reference=reference)
         if made.role == "reference":
             reference = model
         else:

@@ -1,8 +1,8 @@
 """How sure trained models are of themselves, and which findings broken labels raise: what the thresholds rest on.
 
-For each folder with ``head.npz`` and ``features.npz``, named ``NAME-CLASS`` or ``NAME-CLASS-LETTER`` after the class
-that it forgot (class 0 where there is none), a row of accuracy, confidence and critical findings: with the labels as
-they are, in another order, shifted by one, and with half of them permuted.
+For each model as ``stored.py`` keeps them (an original counts as one that forgot class 0), a row of accuracy,
+confidence and critical findings: with the labels as they are, in another order, shifted by one, and with half of them
+permuted.
 
 Run ``python benchmarks/fit.py FOLDER…``; ``--summary`` prints the extremes over all folders instead.
 """
@@ -10,7 +10,6 @@ Run ``python benchmarks/fit.py FOLDER…``; ``--summary`` prints the extremes ov
 from __future__ import annotations
 
 import argparse
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,8 +18,7 @@ from torch import Tensor
 
 from sfra.auditing.answers import Answers
 from sfra.auditing.findings import fit
-from sfra.data import FeatureSet, load_data
-from sfra.release import load
+from stored import Stored, find_models, read_model
 
 
 def broken(labels: Tensor, classes: int) -> Iterator[tuple[str, Tensor]]:
@@ -34,17 +32,14 @@ def broken(labels: Tensor, classes: int) -> Iterator[tuple[str, Tensor]]:
     yield "half permuted", half
 
 
-def examine(folder: Path) -> Iterator[dict[str, object]]:
+def examine(model: Stored) -> Iterator[dict[str, object]]:
     """Yield a row for each way in which the labels are spoilt."""
-    head, data = load(folder / "head.npz").head, load_data(folder / "features.npz")
-    assert isinstance(data, FeatureSet)
-    named = re.search(r"-(\d+)(-[a-z])?$", folder.name)
-    forget = [int(named[1]) if named else 0]
+    (head, data), forget = read_model(model.folder), [model.forget or 0]
     for how, labels in broken(data.labels, head.classes):
         found = Answers.of(head, data.features, labels, range(head.classes), forget=forget)
         raised = (fit.class_order(found), fit.retain_low(1.0, 1.0, found), fit.confidence_gap(found))
         yield {
-            "model": f"{folder.parent.name}/{folder.name}",
+            "model": "/".join(model.folder.parts[-2:]),
             "labels": how,
             "accuracy": found.accuracy,
             "confidence": found.confidence,
@@ -58,7 +53,7 @@ def main() -> None:
     parser.add_argument("folders", nargs="+", type=Path)
     parser.add_argument("--summary", action="store_true")
     asked = parser.parse_args()
-    rows = [row for folder in asked.folders for row in examine(folder)]
+    rows = [row for folder in asked.folders for model in find_models(folder) for row in examine(model)]
     if not asked.summary:
         for row in rows:
             print("{model:30} {labels:15} {accuracy:.3f} {confidence:.3f} {critical}".format(**row))

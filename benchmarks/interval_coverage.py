@@ -14,7 +14,6 @@ intervals come from the functions that an audit calls.
 from __future__ import annotations
 
 import argparse
-import csv
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
@@ -24,6 +23,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from sfra.core.metrics import Change, Estimate, difference_interval, estimate_accuracy, estimate_rs, relearning_score
+from stored import append
 
 RETAIN_BEFORE = 0.95
 Pair = tuple[float, float]
@@ -196,10 +196,8 @@ def main() -> None:
             rows.append({"quantity": name} | about | shown)
             print(*rows[-1].values(), flush=True)
     asked.out.parent.mkdir(parents=True, exist_ok=True)
-    with asked.out.open("w", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    asked.out.unlink(missing_ok=True)
+    append(asked.out, rows)
     for name in dict.fromkeys(row["quantity"] for row in rows):
         found = [float(row["coverage"]) for row in rows if row["quantity"] == name]
         inside = np.mean([0.93 <= one <= 0.97 for one in found])

@@ -13,7 +13,6 @@ audit in the rows are kept. ``again`` runs the command that the page prints for 
 from __future__ import annotations
 
 import argparse
-import csv
 import io
 import json
 import shlex
@@ -32,6 +31,7 @@ from reproduction.rows import ROOT, VERDICT, Group
 from retrainings import kept_rows
 from several import rounded
 from sfra.core.files import write_atomically
+from stored import append
 
 COLUMNS = ("protocol", "method", "forget", "rs", "delta_rs", "rs_std", "verdict", "row_rs", "row_delta_rs")
 
@@ -76,12 +76,7 @@ def again(group: Group, names: Sequence[str]) -> None:
         texts = {key: "" if value is None else round(value, 5) for key, value in numbers.items()}
         told = {"protocol": group.name, "method": method, "forget": forget, "verdict": found["verdict"], **texts}
         print(told, flush=True)
-        new = not out.exists()
-        with out.open("a", newline="", encoding="utf-8") as file:
-            writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-            if new:
-                writer.writeheader()
-            writer.writerow(told)
+        append(out, [told], COLUMNS)
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """RS with probes of the weighted stream beside RS with probes of the plain one, seed by seed.
 
-Heads of ten classes are read from folders named ``METHOD-CLASS`` with ``head.npz`` and ``features.npz``. The head of a
-hundred classes is that of a CIFAR-100 network with its test features (``reproduction/retrainings``), one class masked.
+Heads of ten classes are read as ``stored.py`` keeps them. The head of a hundred classes is that of a CIFAR-100 network
+with its test features (``reproduction/retrainings``), one class masked.
 
     python benchmarks/paths.py --checkpoints DIR --out benchmarks/results/paths.csv
 """
@@ -9,11 +9,11 @@ hundred classes is that of a CIFAR-100 network with its test features (``reprodu
 from __future__ import annotations
 
 import argparse
-import csv
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
+import polars as pl
 import torch
 
 from sfra.attack.probes import sample_probes
@@ -21,26 +21,20 @@ from sfra.attack.relearn import relearn_many
 from sfra.attack.scale import Canonical, place
 from sfra.auditing.evaluate import evaluate
 from sfra.core.head import Head
-from sfra.data import FeatureSet, load_data
+from sfra.data import FeatureSet
 from sfra.unlearn import mask_head
+from stored import find_models, read_model
 
 HUNDRED, MASKED = Path(__file__).parents[1] / "reproduction" / "retrainings" / "cifar100" / "original", (0, 10, 40)
 SETTINGS = {10: {"n": 20_000, "m": 200, "epochs": 40}, 100: {"n": 20_000, "m": 50, "epochs": 60}}
 PATHS: tuple[Literal["plain", "weighted"], ...] = ("plain", "weighted")
 
 
-def read(folder: Path) -> tuple[Head, FeatureSet]:
-    """Read a stored head and its test features."""
-    test = load_data(folder / "features.npz")
-    assert isinstance(test, FeatureSet)
-    return Head.load(folder / "head.npz"), test
-
-
 def models(folder: Path | None) -> Iterator[tuple[str, int, Head, FeatureSet]]:
     """Give the heads of ten classes, then the one of a hundred with a class masked."""
-    for path in sorted(folder.iterdir()) if folder else []:
-        yield path.name, int(path.name.rsplit("-", 1)[1]), *read(path)
-    head, test = read(HUNDRED)
+    for one in find_models(folder) if folder else []:
+        yield one.folder.name, one.forget or 0, *read_model(one.folder)
+    head, test = read_model(HUNDRED)
     for forget in MASKED:
         yield f"cifar100 masked-{forget}", forget, mask_head(head, [forget]), test
 
@@ -75,10 +69,7 @@ def main() -> None:
             rs = torch.tensor([row["rs"] for row in found if row["path"] == path])
             print(f"{name:24} {path:9} RS {rs.mean():.4f} ± {rs.std():.4f} over {len(rs)} seeds", flush=True)
         rows += found
-        with given.out.open("w", newline="") as file:
-            writer = csv.DictWriter(file, list(rows[0]))
-            writer.writeheader()
-            writer.writerows(rows)
+        pl.DataFrame(rows).write_csv(given.out)
 
 
 if __name__ == "__main__":

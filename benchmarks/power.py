@@ -11,14 +11,12 @@ original with its output masked, and not from the two retrainings. Per class and
     python benchmarks/power.py --heads DIR --out benchmarks/results/power-NAME.csv --device cuda --grid whole
     python benchmarks/power.py --digits DIR          # makes such a folder of the digits models
 
-Rows are appended setting by setting; a run that was stopped goes on where it ended. Only ``sfra.core`` and
-``sfra.attack`` are imported to compute them.
+Rows are appended setting by setting; a run that was stopped goes on where it ended.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -34,9 +32,9 @@ from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.relearn import relearn_many
 from sfra.attack.scale import Canonical, Placed, place
 from sfra.attack.weight import ForgetWeight
-from sfra.core.files import read_arrays, write_npz
 from sfra.core.head import Head
 from sfra.core.metrics import relearning_curve
+from stored import append, digits_features, done, read_model, without, write_model
 
 EPOCHS = (20, 60, 100)
 LATE = range(55, 101, 5)
@@ -100,15 +98,8 @@ def grid(n: int, m: int, name: str) -> list[Draw]:
 
 def read(folder: Path, device: str) -> tuple[Head, Tensor, Tensor]:
     """Read a head with its features and labels."""
-    arrays = read_arrays(folder / "features.npz")
-    features, labels = (torch.as_tensor(arrays[name]).to(device) for name in ("features", "labels"))
-    return Head.load(folder / "head.npz"), features.float(), labels.long()
-
-
-def without(head: Head, labels: Sequence[int]) -> Head:
-    """Drop outputs."""
-    keep = [k for k in range(head.classes) if k not in labels]
-    return Head(head.weight[keep], head.bias[keep])
+    head, test = read_model(folder)
+    return head, test.features.to(device), test.labels.to(device)
 
 
 def subjects(folder: Path, classes: Sequence[int], device: str) -> Iterator[Subject]:
@@ -213,26 +204,15 @@ def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[st
 
 def make_digits(folder: Path, classes: Sequence[int]) -> None:
     """Write heads and features of the demo's digits network: an original, and two retrainings per class."""
-    from sfra.data import ImageSet, extract_features, load_data
     from sfra.demo.models import ARCH, TRAINING, digits_tensors
     from sfra.models import backbones
     from sfra.models.training.train import train
-    from sfra.release import load
-
-    images = load_data("digits")
-    assert isinstance(images, ImageSet)
-    measured = images
 
     def build(seed: int) -> torch.nn.Module:
         return backbones.build(ARCH, classes=10, seed=seed)
 
     def write(name: str, model: torch.nn.Module) -> None:
-        release = load(model, example=torch.zeros(1, 1, 8, 8))
-        assert release.encoder is not None
-        test = extract_features(release.encoder, measured, model_fingerprint=release.fingerprint, cache=False)
-        (folder / name).mkdir(parents=True)
-        release.head.save(folder / name / "head.npz")
-        write_npz(folder / name / "features.npz", features=test.features.numpy(), labels=test.labels.numpy())
+        write_model(folder / name, *digits_features(model))
 
     data = digits_tensors("train")
     original = train(build(0), data, training=TRAINING, seed=0)
@@ -248,20 +228,13 @@ def compute(heads: Path, out: Path, classes: Sequence[int] | None, device: str, 
     chosen = list(subjects(heads, classes or (found[:2] if name == "small" else found), device))
     chosen = [one for one in chosen if name != "seeds" or one.kind in ("masked", "fresh")]
     n, m = (500_000, 500) if chosen[0].head.classes <= 20 else (100_000, 50)
-    done = set()
-    if out.exists():
-        with out.open() as file:
-            done = {(row["kappa"], row["n"], row["seed"]) for row in csv.DictReader(file)}
+    known = done(out, "kappa", "n", "seed")
     for draw in grid(n, m, name):
-        if draw.key in done:
+        if draw.key in known:
             continue
         start = time.perf_counter()
         made = list(rows(draw, chosen, device))
-        with out.open("a", newline="") as file:
-            writer = csv.DictWriter(file, list(made[0]))
-            if file.tell() == 0:
-                writer.writeheader()
-            writer.writerows(made)
+        append(out, made)
         print(*draw.key, f"{len(made)} rows, {time.perf_counter() - start:.1f} s", flush=True)
 
 

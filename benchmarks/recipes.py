@@ -4,8 +4,7 @@ Every method is tried at multiples of its published learning rate, with a few va
 (batch size, epochs) is kept. A candidate is judged by its AUS on the validation split, averaged over the forget sets;
 the first of equals wins, and the multiples nearest to 1 come first. Neither test data nor an audit is used. One that
 diverges is out. ``--candidates FILE`` names the settings to try instead, as TOML: lists of tables under each method.
-Candidates that the CSV holds from an earlier search of the same method take part again. ``--write FILE`` puts what was
-chosen into the file of the recipe, with its source.
+Candidates that the CSV holds from an earlier search of the same method take part again.
 
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --out benchmarks/recipes
     python benchmarks/recipes.py digits-small-cnn --forget 0 3 7 1+6 --check   # test accuracies of the recipe as it is
@@ -17,7 +16,6 @@ import argparse
 import csv
 import json
 import math
-import re
 import sys
 import time
 import tomllib
@@ -32,7 +30,6 @@ from torch.nn.modules.batchnorm import _BatchNorm
 
 from sfra import unlearn
 from sfra.core.errors import InputError
-from sfra.core.files import write_text
 from sfra.data import Augment, ImageSet, Split, load_data, open_samples
 from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import load_model
@@ -184,30 +181,6 @@ def search(
     return [row | {"chosen": "yes" if i == best else ""} for i, (_, rows) in enumerate(tried) for row in rows]
 
 
-def write_recipe(path: Path, rows: list[Row]) -> None:
-    """Put the chosen settings of a method and their source into a recipe, for what it said of the method.
-
-    Raises:
-        InputError: No candidate or several are chosen, or one with an unknown setting; the file stays as it was.
-    """
-    marked = {row["settings"] for row in rows if row["chosen"]}
-    method = rows[0]["method"]
-    if len(marked) != 1:
-        raise InputError(f"the search of {method} is not over", expected="one chosen candidate", got=str(len(marked)))
-    tried, forgets = (list(dict.fromkeys(row[key] for row in rows)) for key in ("settings", "forget"))
-    classes = f"classes {', '.join(forgets[:-1])} and {forgets[-1]}" if len(forgets) > 1 else f"class {forgets[0]}"
-    candidates = f"{len(tried)} candidate{'s' if len(tried) > 1 else ''}"
-    told = f"Best validation AUS of {candidates} for {classes} (benchmarks/recipes/{path.stem}.csv)."
-    text = re.sub(rf"\[methods\.{method}\]\n(?:[^\[\n].*\n)*\n?", "", path.read_text(encoding="utf-8"))
-    text = re.sub(rf'(?m)^{method} = ".*"\n', "", text)
-    body, heading, sources = text.partition("[sources]\n")
-    assert heading, "a recipe says where its training is from"
-    settings = json.loads(marked.pop())
-    unlearn.make_method(method, settings)  # refuses unknown settings
-    lines = block(method, settings).strip()
-    write_text(path, f"{body}{lines}\n\n{heading}{sources.rstrip()}\n{method} = {json.dumps(told)}\n")
-
-
 def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> None:
     """Print test accuracies of the recipe as it stands: forget accuracy / points of retain accuracy lost (seconds)."""
     print("| method | " + " | ".join("+".join(map(str, forget)) for forget in forgets) + " |")
@@ -248,7 +221,6 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--out", type=Path, help="folder for NAME.csv with every candidate")
     parser.add_argument("--check", action="store_true", help="measure the recipe on test data; choose nothing")
-    parser.add_argument("--write", type=Path, help="file of the recipe, to put what was chosen into")
     asked = parser.parse_args()
     recipe = recipes.load(asked.recipe)
     torch.set_num_threads(1 if asked.device == "cpu" else torch.get_num_threads())
@@ -267,8 +239,6 @@ def main() -> None:
         rows = search(lab, method, forgets, tried, old)
         if path is not None:
             store(path, rows)
-        if asked.write is not None:
-            write_recipe(asked.write, rows)
 
 
 if __name__ == "__main__":

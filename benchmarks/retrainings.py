@@ -24,7 +24,6 @@ On one NVIDIA H200 an epoch takes 0.74 s and a network 22 s; the first compilati
 from __future__ import annotations
 
 import argparse
-import csv
 import time
 from collections.abc import Collection, Iterator
 from pathlib import Path
@@ -40,6 +39,7 @@ from sfra.models import backbones, recipes
 from sfra.models.training.train import Epoch, Training, train
 from sfra.release import Release, load
 from sfra.unlearn.task import View
+from stored import append, done
 
 COLUMNS = ("name", "forget", "seed", "epochs", "retain", "forget_accuracy", "test", "seconds")
 
@@ -91,8 +91,8 @@ def make(name: str, forget: int | None, seed: int, data: dict[str, Samples], ask
     start = backbones.build(recipe.backbone, classes=int(data["train"].labels.max()) + 1, seed=seed)
     seen = data["train"] if forget is None else View.where(data["train"], data["train"].labels != forget)
 
-    def tell(done: Epoch) -> None:
-        print(f"{name} {done.epoch} {done.loss:.3f} {time.perf_counter() - began:.1f} s {done.note}", flush=True)
+    def tell(epoch: Epoch) -> None:
+        print(f"{name} {epoch.epoch} {epoch.loss:.3f} {time.perf_counter() - began:.1f} s {epoch.note}", flush=True)
 
     model = train(start.to(asked.device), seen, training=training, seed=seed, progress=tell)
     release, labels = load(model, example=data["test"].take(torch.arange(2)).to(asked.device)), data["test"].labels
@@ -105,7 +105,7 @@ def make(name: str, forget: int | None, seed: int, data: dict[str, Samples], ask
     line |= {"epochs": training.epochs, **accuracies(hits, labels, forget)}
     line |= {"seconds": round(time.perf_counter() - began, 1)}
     print(*line.values(), flush=True)
-    append(asked.out / "models.csv", line)
+    append(asked.out / "models.csv", [line], COLUMNS)
 
 
 def write(place: Path, weight: Tensor, bias: Tensor, features: Tensor, labels: Tensor) -> None:
@@ -132,30 +132,12 @@ def keep(asked: argparse.Namespace) -> None:
     (asked.out / "models.csv").write_bytes((asked.source / "models.csv").read_bytes())
 
 
-def append(table: Path, line: dict[str, object]) -> None:
-    """Append a line to the table of finished networks."""
-    new = not table.exists()
-    with table.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if new:
-            writer.writeheader()
-        writer.writerow(line)
-
-
-def finished(table: Path) -> set[str]:
-    """Return the names of the networks that have a line."""
-    if not table.exists():
-        return set()
-    with table.open(encoding="utf-8") as file:
-        return {line["name"] for line in csv.DictReader(file)}
-
-
 def train_missing(asked: argparse.Namespace) -> None:
     """Train what has no line yet, in the order of the classes as given."""
     recipe = recipes.load(asked.recipe)
     data = {split: open_split(recipe, split, asked.device, 0) for split in ("train", "test")}
     for name, forget, seed in planned(asked.forget, asked.times):
-        if name not in finished(asked.out / "models.csv"):
+        if (name,) not in done(asked.out / "models.csv", "name"):
             make(name, forget, seed, data, asked)
 
 

@@ -1,8 +1,7 @@
 """How RS depends on the scale of the head: the evidence behind the canonical constant κ.
 
 Every model is brought to each κ of a grid (median norm of its centred retain rows), audited there, and measured. The
-digits models are made on the spot; real heads are read from folders named ``METHOD-CLASS`` with ``head.npz`` and
-``features.npz`` (``features``, ``labels``).
+digits models are made on the spot; real heads are read as ``stored.py`` keeps them.
 
     python benchmarks/scale.py --checkpoints DIR --out docs/scale
     python benchmarks/scale.py --plot docs/scale     # draw the figure again from the stored rows
@@ -17,7 +16,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import polars as pl
-import torch
 
 from sfra.attack.grid import Setting, relearn_release
 from sfra.attack.scale import KAPPA, Canonical
@@ -25,10 +23,9 @@ from sfra.auditing.config import AuditConfig
 from sfra.auditing.measure import measure
 from sfra.auditing.subject import Measurable
 from sfra.core.head import Head
-from sfra.data import FeatureSet, ImageSet, extract_features, load_data
+from sfra.data import FeatureSet
 from sfra.demo.models import digits_models
-from sfra.release import load
-from sfra.unlearn import mask_head
+from stored import digits_features, find_models, read_model
 
 GRID = tuple(2.0 ** (step / 4) for step in range(-4, 11))
 NEVER_SAW = ("reference", "retrained", "retrain")
@@ -49,24 +46,15 @@ class Model(NamedTuple):
 
 def checkpoints(folder: Path) -> Iterator[Model]:
     """Read stored heads and features; the masked row of a model that still knows the class is a positive control."""
-    for path in sorted(folder.iterdir()):
-        name, forget = path.name.rsplit("-", 1)
-        test = load_data(path / "features.npz")
-        assert isinstance(test, FeatureSet)
-        yield Model("CIFAR-10", name, int(forget), Head.load(path / "head.npz"), test)
+    for one in find_models(folder):
+        yield Model("CIFAR-10", one.name, one.forget or 0, *read_model(one.folder))
 
 
 def digits(forget: int, seed: int) -> Iterator[Model]:
     """Train and unlearn small networks on the digits."""
-    images = load_data("digits")
-    assert isinstance(images, ImageSet)
     for made in digits_models((forget,), seed=seed):
-        release = load(made.model, example=torch.zeros(1, 1, 8, 8))
-        assert release.encoder is not None
-        test = extract_features(release.encoder, images, model_fingerprint=release.fingerprint, cache=False)
-        head = mask_head(release.head, [forget]) if made.name == "original" else release.head
         if made.name != "original":
-            yield Model("digits", made.name, forget, head, test)
+            yield Model("digits", made.name, forget, *digits_features(made.model))
 
 
 def curve(model: Model, config: AuditConfig) -> Iterator[dict[str, object]]:

@@ -19,7 +19,7 @@ itself, and with any class of the set; in the row of the set also RS and retain 
 from __future__ import annotations
 
 import argparse
-import csv
+import itertools
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -38,6 +38,7 @@ from sfra.attack.scale import Canonical, Placed, place
 from sfra.core.head import Head
 from sfra.core.metrics import relearning_score
 from sfra.unlearn.mask import HIDING_BIAS, mask_head
+from stored import append, done
 
 ORIGINAL = Path("reproduction/retrainings/cifar100/original")
 PAPER = (25, 58, 38, 23, 96, 54, 51, 49, 98, 66)
@@ -123,22 +124,12 @@ def run(out: Path) -> None:
     """Audit every set, size and way of hiding that the table lacks."""
     head, data = Head.load(ORIGINAL / "head.npz"), np.load(ORIGINAL / "several.npz")
     features, labels = torch.from_numpy(data["features"]).float(), torch.from_numpy(data["labels"]).long()
-    done = set()
-    if out.exists():
-        with out.open(encoding="utf-8") as file:
-            done = {(row["set"], row["classes"], row["kind"]) for row in csv.DictReader(file)}
-    with out.open("a", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        if not done:
-            writer.writeheader()
-        for size in SIZES:
-            for name in SETS:
-                for kind in ("masked", "fresh", "silenced"):
-                    if (name, str(size), kind) not in done:
-                        began = time.process_time()
-                        writer.writerows(list(audit(head, features, labels, name, size, kind)))
-                        file.flush()
-                        print(f"{size} of {name}, {kind}: {time.process_time() - began:.0f} CPU s", flush=True)
+    known = done(out, "set", "classes", "kind")
+    for size, name, kind in itertools.product(SIZES, SETS, ("masked", "fresh", "silenced")):
+        if (name, str(size), kind) not in known:
+            began = time.process_time()
+            append(out, list(audit(head, features, labels, name, size, kind)), COLUMNS)
+            print(f"{size} of {name}, {kind}: {time.process_time() - began:.0f} CPU s", flush=True)
 
 
 def main() -> None:

@@ -4,20 +4,17 @@
     python benchmarks/trust.py audit build/trust/digits --out benchmarks/results/trust-digits.csv
     python benchmarks/trust.py audit DIR --out FILE --n 20000 --m 50 --epochs 60 --classes 0 10 20 --hidden 0 10 20
 
-A model is a folder with ``head.npz`` and ``features.npz`` (test features and labels): ``original-SEED``,
-``retrained-CLASS-SEED`` or ``METHOD-CLASS-SEED``, inside a folder named after its architecture. Every model is audited
-as ``sfra audit`` does it, source-free at canonical scale: its forget class with the row as released and with a fresh
-one, and then the self-control. For this the forget class leaves the head for good, and some retain classes in turn
-get fresh rows in place of their own: classes that the network knows and only hides. An original stands for one model
-per class, which hides that class. Both commands go on where they were stopped.
+Models are read as ``stored.py`` keeps them. Every one is audited as ``sfra audit`` does it, source-free at canonical
+scale: its forget class with the row as released and with a fresh one, and then the self-control. For this the forget
+class leaves the head for good, and some retain classes in turn get fresh rows in place of their own: classes that the
+network knows and only hides. An original stands for one model per class, which hides that class. Both commands go on
+where they were stopped.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import multiprocessing
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -32,14 +29,13 @@ from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.measure import measure
 from sfra.auditing.subject import Measurable
-from sfra.core.files import write_npz
 from sfra.core.head import Head
-from sfra.data import FeatureSet, ImageSet, extract_features, load_data
+from sfra.data import FeatureSet
 from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import Checkpoint
-from sfra.release import load
 from sfra.release.architecture import Backbone, register
 from sfra.unlearn.make import train_model, unlearn_model
+from stored import Stored, append, digits_features, done, find_models, read_model, without, write_model
 
 ARCHITECTURES = ("small-mlp", "small-cnn", "norm-mlp")
 ORIGINALS, RETRAININGS, UNLEARNED = 3, 5, (0, 3, 7)
@@ -53,32 +49,6 @@ def norm_mlp(classes: int) -> nn.Module:
     return nn.Sequential(nn.Flatten(), *layers, nn.Linear(128, classes))
 
 
-class Model(NamedTuple):
-    """A stored model: an original has no forget class of its own."""
-
-    folder: Path
-    arch: str
-    name: str
-    forget: int | None
-    seed: int
-
-
-def find_models(folder: Path) -> list[Model]:
-    """List the models below a folder; a seed may be a letter or missing, as may the architecture's folder."""
-
-    def number(text: str | None) -> int:
-        return 0 if text is None else int(text) if text.isdigit() else ord(text) - ord("a")
-
-    found = []
-    for path in sorted(one.parent for one in folder.rglob("head.npz")):
-        parts = re.fullmatch(r"([a-z-]*?[a-z]{2,})(?:-(\d+))?(?:-(\d+|[a-z]))?", path.name)
-        assert parts is not None, path
-        name, first, second = parts.groups()
-        arch, forget = "" if path.parent == folder else path.parent.name, None if name == "original" else int(first)
-        found.append(Model(path, arch, name, forget, number(first if forget is None else second)))
-    return found
-
-
 def make(folder: Path, job: tuple[str, int | None, int]) -> None:
     """Train an original (no class), or the retrained models and unlearned ones of a class."""
     torch.set_num_threads(1)
@@ -89,15 +59,7 @@ def make(folder: Path, job: tuple[str, int | None, int]) -> None:
     without = () if forget is None else (forget,)
 
     def keep(name: str, checkpoint: Checkpoint) -> None:
-        images = load_data("digits", split="test")
-        assert isinstance(images, ImageSet)
-        release = load(checkpoint.model, example=torch.zeros(1, 1, 8, 8))
-        assert release.encoder is not None
-        test = extract_features(release.encoder, images, model_fingerprint=release.fingerprint, cache=False)
-        path = folder / arch / name
-        path.mkdir(parents=True, exist_ok=True)
-        write_npz(path / "features.npz", features=test.features.numpy(), labels=test.labels.numpy())
-        release.head.save(path / "head.npz")
+        write_model(folder / arch / name, *digits_features(checkpoint.model))
 
     def train(without: Sequence[int]) -> Checkpoint:
         return train_model(data="digits", backbone=arch, recipe=recipe, without=without, seed=seed).checkpoint
@@ -119,7 +81,7 @@ def make(folder: Path, job: tuple[str, int | None, int]) -> None:
 class Job(NamedTuple):
     """Audits of one model and forget class that are not done yet: the class, and the row it gets."""
 
-    model: Model
+    model: Stored
     forget: int
     audits: list[tuple[int, str]]
 
@@ -149,9 +111,8 @@ def jobs_of(folder: Path, asked: argparse.Namespace, done: set[tuple[str, ...]])
 def rows_of(job: Job, config: AuditConfig) -> list[dict[str, object]]:
     """Do the audits of a job."""
     torch.set_num_threads(1)
-    head, test = Head.load(job.model.folder / "head.npz"), load_data(job.model.folder / "features.npz")
-    assert isinstance(test, FeatureSet)
-    left, kept = without_row(head, job.forget), test.labels != job.forget
+    head, test = read_model(job.model.folder)
+    left, kept = without(head, [job.forget]), test.labels != job.forget
     labels = test.labels[kept] - (test.labels[kept] > job.forget).long()
     rest = FeatureSet(features=test.features[kept], labels=labels)
     found = []
@@ -162,15 +123,9 @@ def rows_of(job: Job, config: AuditConfig) -> list[dict[str, object]]:
             values = audit(left, test, label, config)
         else:
             index = label - (label > job.forget)
-            values = audit(without_row(left, index), rest, index, config)
+            values = audit(without(left, [index]), rest, index, config)
         found.append(dict(zip(COLUMNS, (*job.key, label, row), strict=False)) | values)
     return found
-
-
-def without_row(head: Head, label: int) -> Head:
-    """Return the head without an output."""
-    kept = [k for k in range(head.classes) if k != label]
-    return Head(head.weight[kept], head.bias[kept])
 
 
 def audit(
@@ -202,23 +157,14 @@ def main() -> None:
         if asked.what == "make":
             jobs = [(arch, None, seed) for seed in range(ORIGINALS) for arch in ARCHITECTURES]
             jobs += [(a, label, s) for s in range(RETRAININGS) for a in ARCHITECTURES for label in asked.classes]
-            for done, _ in enumerate(pool.imap_unordered(partial(make, asked.folder), jobs), 1):
-                print(f"{done} of {len(jobs)}", flush=True)
+            for count, _ in enumerate(pool.imap_unordered(partial(make, asked.folder), jobs), 1):
+                print(f"{count} of {len(jobs)}", flush=True)
             return
         given = {name: getattr(asked, name) for name in ("n", "m", "epochs") if getattr(asked, name)}
-        done = set()
-        if asked.out.exists():
-            with asked.out.open(newline="") as file:
-                done = {tuple(row[name] for name in COLUMNS[:6]) for row in csv.DictReader(file)}
-        jobs = jobs_of(asked.folder, asked, done)
+        jobs = jobs_of(asked.folder, asked, done(asked.out, *COLUMNS[:6]))
         run = partial(rows_of, config=AuditConfig(threads=1, **given))
         for count, rows in enumerate(pool.imap_unordered(run, jobs), 1):
-            new = not asked.out.exists()
-            with asked.out.open("a", newline="") as file:
-                writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-                if new:
-                    writer.writeheader()
-                writer.writerows(rows)
+            append(asked.out, rows, COLUMNS)
             print(f"{count} of {len(jobs)}: {' '.join(str(rows[0][name]) for name in COLUMNS[:4])}", flush=True)
 
 
