@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from builders.cli import Files, run
+from sfra.attack.known import NAMES
 from sfra.auditing.findings import FINDINGS, Finding
 from sfra.auditing.schema import json_schema
 
@@ -36,6 +37,7 @@ def registries() -> Iterator[None]:
     """Give every registry back as it was."""
     homes = {"sfra.auditing.rules": "RULES", "sfra.attack.scale": "SCALES", "sfra.auditing.findings": "FINDINGS"}
     found = [getattr(import_module(module), name) for module, name in homes.items()]
+    found.append(NAMES["scale"])
     before = [dict(registry) for registry in found]
     yield
     for registry, entries in zip(found, before, strict=True):
@@ -62,6 +64,7 @@ def test_shown_rule_is_listed_scored_and_may_be_a_gate(tmp_path: Path, capfd: Ca
 
 def test_shown_scale_is_listed_and_audited(tmp_path: Path, capfd: Capture) -> None:
     added("attack/scale.py", "sfra.attack.scale")
+    added("attack/known.py", "sfra.attack.known")
     assert "uncentred" in listed(capfd, "scales")
     assert audited(capfd, Files(tmp_path), "--scale", "uncentred")["scale"] == "uncentred"
 
