@@ -10,6 +10,7 @@ import pytest
 import torch
 from msgspec.structs import replace
 
+from builders.bench import in_this_process
 from sfra.attack.grid import Run, relearn_release, settings_of
 from sfra.auditing.audit import audit
 from sfra.auditing.config import AuditConfig
@@ -62,9 +63,10 @@ def protocols(tmp_path_factory: pytest.TempPathFactory) -> tuple[Protocol, Proto
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory, protocols: tuple[Protocol, Protocol]) -> Store:
     folder = tmp_path_factory.mktemp("diagnosed") / "store"
-    for protocol in protocols:
-        summary = run_protocol(protocol, folder, workers=2)
-        assert summary.complete, [failure.message for failure in summary.failed]
+    with in_this_process():
+        for protocol in protocols:
+            summary = run_protocol(protocol, folder)
+            assert summary.complete, [failure.message for failure in summary.failed]
     return Store(folder, read_only=True)
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 import torch
 from msgspec.structs import replace
 
+from builders.bench import in_this_process
 from sfra.auditing.audit import audit
 from sfra.bench.engine.store import Store
 from sfra.bench.grid import protocol_status, retry_failed, run_protocol
@@ -44,7 +46,8 @@ def digits() -> ImageSet:
 @pytest.fixture(scope="module")
 def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("bench") / "store"
-    summary = run_protocol(PROTOCOL, folder, workers=2)
+    with in_this_process():
+        summary = run_protocol(PROTOCOL, folder)
     assert summary.complete, [failure.message for failure in summary.failed]
     return folder
 
@@ -179,7 +182,8 @@ def test_a_method_that_misbehaves_is_reported_and_the_rest_goes_on(
     """The other methods of the grid are done: it is the same store, and only what the new method needs is computed."""
     limits = {"default": 300, "unlearn": 300 if reason != "time-limit" else 2}
     mixed = replace(PROTOCOL, methods=(method, "retrained", "delete"), forget=((3,),), limits=limits)
-    summary = run_protocol(mixed, store)
+    with in_this_process() if reason != "time-limit" else nullcontext():
+        summary = run_protocol(mixed, store)
     assert [failure.reason for failure in summary.failed] == [reason]
     assert message in summary.failed[0].message
     assert {one.cell.kind for one in summary.blocked} == {"features", "audit", "pra", "linear-probe"}

@@ -2,56 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import Future
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from builders.bench import make_grid, make_trouble, put
+from builders.bench import Here, make_grid, make_trouble, put
 from builders.kills import violations
 from sfra.bench.engine.cell import Cell, Order
-from sfra.bench.engine.compute import Outcome, compute
+from sfra.bench.engine.compute import Outcome
 from sfra.bench.engine.disk import StoreError, remove
 from sfra.bench.engine.journal import read_journals
-from sfra.bench.engine.pool import Pool, Step
 from sfra.bench.engine.run import retry, run, status
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, estimate
 from sfra.core.errors import InputError
-
-
-class Here(Pool):
-    """Computes in this process, one order after the other; some attempts end as the test says."""
-
-    ends: dict[str, list[str]] = {}  # noqa: RUF012 - the test's script, set on a subclass
-    width = 1
-
-    def __init__(self, store: Store, **settings: object) -> None:
-        self.store = store
-
-    def submit(self, order: Order) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(self.work(order))
-        return future
-
-    def work(self, order: Order) -> Outcome:
-        script = self.ends.get(order.key)
-        if script:
-            return Outcome(what=script.pop(0), message="as the test says")
-        return compute(order, self.store)
-
-    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
-        ended = future.result()
-        assert isinstance(ended, Outcome)
-        return ended
-
-    def look(self) -> Iterator[Step]:
-        return iter(())
-
-    def close(self) -> None: ...
 
 
 def scripted(ends: dict[Cell, list[str]]) -> type[Here]:

@@ -9,14 +9,19 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-from sfra.bench.engine.cell import Cell, order
-from sfra.bench.engine.compute import compute
+from sfra.bench.engine.cell import Cell, Order, order
+from sfra.bench.engine.compute import Outcome, compute
+from sfra.bench.engine.pool import Pool, Step
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
-from sfra.bench.engine.task import Context, task
+from sfra.bench.engine.task import Context, load_tasks, task
 from sfra.core.errors import NotFiniteError
 
 Settings = dict[str, Any]
@@ -139,6 +144,50 @@ def make_trouble(how: str, **settings: object) -> Cell:
 def put(store: Store, *cells: Cell) -> list[str]:
     """Compute cells in this process and say how each ended."""
     return [compute(order(cell), store).what for cell in cells]
+
+
+class Here(Pool):
+    """Computes in this process, one order after the other; some attempts end as the test says."""
+
+    ends: dict[str, list[str]] = {}  # noqa: RUF012 - the test's script, set on a subclass
+    width = 1
+
+    def __init__(self, store: Store, *, modules: Sequence[str] = (), **settings: object) -> None:
+        self.store = store
+        load_tasks(modules)
+
+    def submit(self, order: Order) -> Future[Any]:
+        """Compute an order before anything else is done."""
+        future: Future[Any] = Future()
+        future.set_result(self.work(order))
+        return future
+
+    def work(self, order: Order) -> Outcome:
+        """Compute an order, or follow the script."""
+        script = self.ends.get(order.key)
+        if script:
+            return Outcome(what=script.pop(0), message="as the test says")
+        return compute(order, self.store)
+
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended."""
+        ended = future.result()
+        assert isinstance(ended, Outcome)
+        return ended
+
+    def look(self) -> Iterator[Step]:
+        """Tell nothing: whoever asks comes too late."""
+        return iter(())
+
+    def close(self) -> None:
+        """There is nothing to take down."""
+
+
+@contextmanager
+def in_this_process() -> Iterator[None]:
+    """Let local workers be this process, which has imported torch already; a new one takes seconds to."""
+    with patch("sfra.bench.engine.run.LocalPool", Here):
+        yield
 
 
 def main() -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from PIL import Image
 
+from builders.bench import in_this_process
 from sfra.bench.grid import open_store, run_protocol
 from sfra.bench.report import make_report
 from sfra.bench.tables.names import backbone_name, method_name
@@ -56,8 +57,9 @@ def make_benchmark(folder: Path) -> None:
     (folder / "recipe.toml").write_text(RECIPE)
     (folder / "turned.toml").write_text(PROTOCOL.format(data=turned))
     names = ("digits-tiny", str(folder / "turned.toml"))
-    run_protocol(names[0], folder / "store", only={"what": "audit"})
-    run_protocol(names[1], folder / "store", workers=1)
+    with in_this_process():
+        run_protocol(names[0], folder / "store", only={"what": "audit"})
+        run_protocol(names[1], folder / "store")
     arguments = [word for name in names for word in ("--bench", name)]
     code = main(["report", *arguments, "--store", str(folder / "store"), "--out", str(folder / "page.html"), "--quiet"])
     assert code == 0

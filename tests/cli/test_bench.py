@@ -9,10 +9,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from builders.bench import in_this_process
 from builders.cli import Files, run
 from sfra.cli import main
 
@@ -83,11 +85,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def own(made: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own(made: Path, files: Files, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Those files in the working directory, to be changed at will; the method can be imported."""
     shutil.copytree(made, files.folder, dirs_exist_ok=True)
     monkeypatch.syspath_prepend(str(files.folder))
-    return files.folder
+    monkeypatch.delitem(sys.modules, "moody_method", raising=False)
+    with in_this_process():
+        yield files.folder
 
 
 def content(folder: Path) -> set[str]:
@@ -251,11 +255,11 @@ def test_ctrl_c_leaves_a_store_that_goes_on_and_says_how(own: Path, capfd: Captu
     paths = os.pathsep.join((str(own), *sys.path))
     environment = {**os.environ, "MOOD": "idle", "PYTHONPATH": paths}
     started = subprocess.Popen(program, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    until = time.monotonic() + 60
+    until = time.monotonic() + 300  # on a busy machine the workers take their time to start
     while not (running := _running(capfd)) and time.monotonic() < until:
-        time.sleep(0.5)
+        time.sleep(0.1)
     started.send_signal(signal.SIGINT)
-    out, err = started.communicate(timeout=60)
+    out, err = started.communicate(timeout=300)
     assert running == ["moody_method:Moody 3 (digits, small-mlp, seed 0)"]
     assert (started.returncode, out) == (130, "")
     assert err.splitlines()[-2:] == [
