@@ -35,7 +35,7 @@ latex:           ## Install LaTeX for the test of the tables (Debian, Ubuntu; ne
 	    $(SUDO) apt-get install --yes --no-install-recommends texlive-latex-base texlive-latex-recommended; }
 
 test: $(VENV)/.dev  ## Run all tests
-	$(BIN)/python -m pytest -n $(JOBS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist worksteal
 
 lint: $(VENV)/.dev  ## Check style, docstrings, formatting and the layers
 	$(BIN)/ruff check .

@@ -21,24 +21,6 @@ def in_a_new_interpreter(script: str) -> str:
     return done.stdout.strip()
 
 
-@pytest.mark.parametrize(
-    "order",
-    [
-        "import sfra.attack.relearn, sfra.auditing.audit, sfra.auditing.evaluate",
-        "from sfra import *\nfrom sfra import relearn\nimport sfra.attack.relearn\nimport sfra.cli.app",
-        "import sfra\nsfra.audit\nimport sfra.auditing.audit\nfrom sfra.auditing.evaluate import evaluate",
-    ],
-)
-def test_functions_are_not_shadowed_by_the_modules_of_their_names(order: str) -> None:
-    names = ("relearn", "audit", "evaluate")
-    script = f"{order}\nimport sfra\n" + "\n".join(
-        f"import sys, types; assert isinstance(sfra.{name}, types.FunctionType), {name!r}; "
-        f"assert sfra.{name} is sys.modules[sfra._HOMES[{name!r}]].{name}"
-        for name in names
-    )
-    in_a_new_interpreter(script)
-
-
 def test_importing_the_package_imports_nothing_heavy() -> None:
     loaded = in_a_new_interpreter("import sfra, sys; print(*sorted(sys.modules))").split()
     assert not {"torch", "numpy", "numba", "scipy", "typer", "rich", "sklearn"} & {m.split(".")[0] for m in loaded}

@@ -67,17 +67,18 @@ def test_both_steps_run_in_an_interpreter_that_never_loads_anything_else() -> No
 
 
 def test_the_check_of_the_interpreter_would_notice_a_data_loader(tmp_path: Path) -> None:
-    copy = changed(tmp_path, "attack/probes/select.py", "\n\n\n", "\n\n\nimport sfra.data.sets\n\n\n")
+    copy = changed(tmp_path, ("attack/probes/select.py", "import sfra.data.sets"))
     assert "sfra.data.sets" in [module for module in output_of(IMPORTS + LIST, copy) if not allowed(module)]
 
 
-def changed(tmp_path: Path, name: str, old: str, new: str) -> Path:
-    """Copy the package with one change in one file; return the folder that holds it."""
+def changed(tmp_path: Path, *changes: tuple[str, str]) -> Path:
+    """Copy the package with a line more in some files; return the folder that holds it."""
     copy = tmp_path / "sfra"
     shutil.copytree(PACKAGE, copy, ignore=shutil.ignore_patterns("__pycache__"))
-    text = (copy / name).read_text(encoding="utf-8")
-    assert old in text
-    (copy / name).write_text(text.replace(old, new, 1), encoding="utf-8")
+    for name, line in changes:
+        text = (copy / name).read_text(encoding="utf-8")
+        assert "\n\n\n" in text
+        (copy / name).write_text(text.replace("\n\n\n", f"\n\n\n{line}\n\n\n", 1), encoding="utf-8")
     return tmp_path
 
 
@@ -105,20 +106,16 @@ def test_no_import_however_deep_leads_from_the_steps_to_data() -> None:
     assert {"sfra.core.head", "sfra.core.cpu"} <= found
 
 
-@pytest.mark.parametrize(
-    ("file", "line", "culprit"),
-    [
-        ("attack/probes/select.py", "import sfra.data", "sfra.data"),
-        ("attack/relearn.py", "def late() -> None:\n    import sfra.auditing.evaluate", "sfra.auditing.evaluate"),
-        ("core/head.py", "from sfra import load_data", "sfra"),
-    ],
-)
-def test_the_check_of_the_imports_would_notice_one(file: str, line: str, culprit: str, tmp_path: Path) -> None:
-    assert culprit in reachable(changed(tmp_path, file, "\n\n\n", f"\n\n\n{line}\n\n\n"))
-    assert culprit == "sfra" or not allowed(culprit)
-
-
-def test_the_check_of_the_imports_would_notice_a_detour(tmp_path: Path) -> None:
-    copy = changed(tmp_path, "attack/relearn.py", "\n\n\n", "\n\n\nx = importlib.import_module('sfra.data')\n\n\n")
+def test_the_check_of_the_imports_would_notice_one_and_a_detour(tmp_path: Path) -> None:
+    culprits = {
+        "sfra.data": ("attack/probes/select.py", "import sfra.data"),
+        "sfra.auditing.evaluate": ("attack/relearn.py", "def late() -> None:\n    import sfra.auditing.evaluate"),
+        "sfra": ("core/head.py", "from sfra import load_data"),
+    }
+    copy = changed(tmp_path, *culprits.values())
+    assert {*culprits} <= reachable(copy)
+    assert not any(map(allowed, {*culprits} - {"sfra"}))
+    file = copy / "sfra" / "attack" / "relearn.py"
+    file.write_text(f"{file.read_text(encoding='utf-8')}\nx = importlib.import_module('sfra.data')\n", encoding="utf-8")
     with pytest.raises(AssertionError, match=r"attack\.relearn can import by name"):
         reachable(copy)

@@ -37,7 +37,7 @@ def test_at_canonical_scale_the_verdicts_are_the_same() -> None:
     assert compare(never_seen(seed=9), never_seen(), m=200).verdict == "not-recovered"
 
 
-@pytest.mark.parametrize("epochs", [5, 12, 20])
+@pytest.mark.parametrize("epochs", [5, 20])
 def test_a_bias_of_minus_fifteen_does_not_hide_a_class_from_a_short_audit(epochs: int) -> None:
     masked = compare(hidden(bias=-15.0), never_seen(), epochs=epochs, m=200)
     assert masked.verdict in ("recovered", "recovered-after-reset")

@@ -34,6 +34,6 @@ def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
 def test_a_class_that_is_there_by_construction_gives_no_score_and_a_warning(
     releases: dict[int, Path], label: int
 ) -> None:
-    report = sfra.audit(releases[label], label, data="digits")
+    report = sfra.audit(releases[label], label, data="digits", n=20_000, m=200, epochs=50, self_controls=0)
     assert (report.scale, report.forget.before, report.rs) == ("canonical", 0.0, 0.0)
     assert "no-normalisation" in [finding.code for finding in report.findings]

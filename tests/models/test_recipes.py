@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from pathlib import Path
 
 import pytest
@@ -99,9 +98,3 @@ def test_settings_from_a_command_line_are_checked_alike() -> None:
     assert recipes.make_settings(Training, {"epochs": 1, "learning_rate": 1}, where="x").factor == 0.1
     with pytest.raises(InputError, match=r"x: Training: epochs is out of range\n  expected: at least 1"):
         recipes.make_settings(Training, {"epochs": 0, "learning_rate": 1}, where="x")
-
-
-def test_the_examples_in_the_documentation_run() -> None:
-    outcome = doctest.testmod(recipes)
-    assert outcome.attempted > 0
-    assert outcome.failed == 0

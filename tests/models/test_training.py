@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
 from typing import Any
 
 import pytest
@@ -102,10 +101,3 @@ def test_a_training_without_end_is_refused_before_it_begins(monkeypatch: pytest.
     assert len(rates(training, 3)) == 12
     with pytest.raises(InputError, match="is too long\n  expected: at most 12 steps\n  got:      4 epochs of 4 steps"):
         rates(training, 4)
-
-
-def test_the_examples_in_the_documentation_run() -> None:
-    for module in (sfra.models.training.train, sfra.core.batches):
-        outcome = doctest.testmod(module)
-        assert outcome.attempted > 0
-        assert outcome.failed == 0

@@ -1,18 +1,14 @@
 from __future__ import annotations
 
 import colorsys
-import doctest
 import subprocess
 import sys
-from importlib import import_module
 from itertools import combinations
-from pathlib import Path
 
 import pytest
 
 from sfra.bench.tables.names import METHODS
 from sfra.core.errors import MissingPackageError
-from sfra.report import figures
 from sfra.report.figures.style import MARKS, THEMES, Style, Theme, altair, blend, contrast, lightness, marks_of
 from sfra.unlearn import registry
 
@@ -87,13 +83,6 @@ def test_importing_the_figures_imports_neither_altair_nor_the_renderer() -> None
     code = "import sys, sfra.report; print(sorted({'altair', 'vl_convert'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_the_examples_of_the_figures_run() -> None:
-    names = sorted(path.stem for path in Path(figures.__file__).parent.glob("*.py"))
-    results = {name: doctest.testmod(import_module(f"sfra.report.figures.{name}")) for name in names}
-    assert {name: result.failed for name, result in results.items() if result.failed} == {}
-    assert sum(result.attempted for result in results.values()) >= 8
 
 
 def test_in_pages_every_colour_follows_the_theme_of_the_page() -> None:

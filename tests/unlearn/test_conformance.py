@@ -18,14 +18,15 @@ from sfra import unlearn
 from sfra.models.training.train import Epoch
 from sfra.unlearn import base, task
 
-FORGET = [(3,), (1, 3)]
+TWO = (1, 3)
 SMALL: dict[str, dict[str, Any]] = {"learn-to-unlearn": {"iterations": 3, "importance_weight": 0.1}}
 NAMES = unlearn.names()
 DESCENDING = [name for name in NAMES if issubclass(unlearn.get(name), unlearn.StepMethod)]  # type: ignore[arg-type]
 OWN = [name for name in NAMES if unlearn.get(name).__module__.startswith("sfra.")]
 
-one_or_two = pytest.mark.parametrize("forget", FORGET, ids=["one class", "two classes"])
-with_and_without_norm = pytest.mark.parametrize("norm", [False, True], ids=["plain", "batch-norm"])
+both_nets = pytest.mark.parametrize(
+    ("forget", "norm"), [((3,), False), ((1, 3), True)], ids=["one class, plain", "two classes, batch norm"]
+)
 every_method = pytest.mark.parametrize("name", NAMES)
 every_training = pytest.mark.parametrize("name", [name for name in NAMES if name != "masked"])
 
@@ -54,8 +55,7 @@ def guarded(*forbidden: int) -> Guarded:
     return guard
 
 
-@with_and_without_norm
-@one_or_two
+@both_nets
 @every_method
 def test_the_callers_model_stays_bit_identical_and_a_new_one_comes_back(
     name: str, forget: tuple[int, ...], norm: bool
@@ -75,8 +75,7 @@ def test_the_callers_model_stays_bit_identical_and_a_new_one_comes_back(
     assert unlearn.get(name)(**result.settings) == small(name)
 
 
-@with_and_without_norm
-@one_or_two
+@both_nets
 @every_method
 def test_the_original_that_a_method_learns_from_never_moves(
     name: str, forget: tuple[int, ...], norm: bool, monkeypatch: pytest.MonkeyPatch
@@ -104,19 +103,16 @@ def test_the_mode_of_the_callers_model_makes_no_difference(name: str) -> None:
     assert moved(training, evaluating) == 0
 
 
-@one_or_two
 @every_training
-def test_the_seed_alone_decides_and_the_global_random_states_are_not_touched(
-    name: str, forget: tuple[int, ...]
-) -> None:
+def test_the_seed_alone_decides_and_the_global_random_states_are_not_touched(name: str) -> None:
     model = net(norm=True, dropout=True)
     state, other = torch.get_rng_state(), repr(np.random.get_state())  # noqa: NPY002
     runs = []
     for seed in (1, 1, 2):
-        runs.append(small(name)(model, samples(), forget, seed=seed).model)
+        runs.append(small(name)(model, samples(), TWO, seed=seed).model)
         torch.rand(3)  # the state before a run must not matter
     torch.set_rng_state(state)
-    small(name)(model, samples(), forget)
+    small(name)(model, samples(), TWO)
     assert torch.equal(torch.get_rng_state(), state)
     assert repr(np.random.get_state()) == other  # noqa: NPY002
     assert all(torch.equal(a, b) for a, b in zip(*(run.state_dict().values() for run in runs[:2]), strict=True))
@@ -145,9 +141,8 @@ def test_salun_reads_no_retain_data_where_it_is_told_not_to() -> None:
     unlearn.SalUn(epochs=1, batch_size=8, retain=False)(net(), guarded(0, 2, 4), (1, 3))
 
 
-@one_or_two
 @every_method
-def test_logits_inside_an_output_object_give_the_same_model(name: str, forget: tuple[int, ...]) -> None:
+def test_logits_inside_an_output_object_give_the_same_model(name: str) -> None:
     class Wrapped(nn.Module):
         def __init__(self) -> None:
             super().__init__()
@@ -156,8 +151,8 @@ def test_logits_inside_an_output_object_give_the_same_model(name: str, forget: t
         def forward(self, images: Tensor) -> SimpleNamespace:
             return SimpleNamespace(logits=self.inner(images))
 
-    plain = small(name)(net(norm=True), samples(), forget).model.state_dict()
-    wrapped = small(name)(Wrapped(), samples(), forget).model.state_dict()
+    plain = small(name)(net(norm=True), samples(), TWO).model.state_dict()
+    wrapped = small(name)(Wrapped(), samples(), TWO).model.state_dict()
     assert all(torch.equal(wrapped[f"inner.{key}"], value) for key, value in plain.items())
 
 
@@ -171,13 +166,12 @@ def test_progress_counts_the_epochs_and_the_history_agrees(name: str) -> None:
     assert result.quality is None
 
 
-@one_or_two
 @pytest.mark.parametrize("name", DESCENDING)
-def test_frozen_weights_stay_and_frozen_statistics_stay_if_asked(name: str, forget: tuple[int, ...]) -> None:
+def test_frozen_weights_stay_and_frozen_statistics_stay_if_asked(name: str) -> None:
     model = net(norm=True)
     model[0].requires_grad_(False)
-    result = small(name, freeze_batch_norm=True)(model, samples(), forget).model.state_dict()
-    control = small(name)(model, samples(), forget).model.state_dict()
+    result = small(name, freeze_batch_norm=True)(model, samples(), TWO).model.state_dict()
+    control = small(name)(model, samples(), TWO).model.state_dict()
     start = model.state_dict()
     assert torch.equal(result["0.weight"], start["0.weight"])
     assert not torch.equal(result["3.weight"], start["3.weight"])

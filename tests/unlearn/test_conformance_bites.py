@@ -88,10 +88,10 @@ CASES: list[tuple[dict[str, Any], str, dict[str, Any]]] = [
     ({"loss": stands_still}, IDENTICAL, {"forget": (3,), "norm": False}),
     ({"loss": reads_everything}, DECLARED, {}),
     ({"needs": ("forget", "retain")}, DECLARED, {}),  # but reads the forget data only
-    ({"loss": draws_from_elsewhere}, SEEDED, {"forget": (3,)}),
-    ({"loss": seeds_the_world}, SEEDED, {"forget": (3,)}),
-    ({"loss": wants_tensors}, OUTPUTS, {"forget": (3,)}),
-    ({"loss": trains_the_statistics}, FROZEN, {"forget": (3,)}),
+    ({"loss": draws_from_elsewhere}, SEEDED, {}),
+    ({"loss": seeds_the_world}, SEEDED, {}),
+    ({"loss": wants_tensors}, OUTPUTS, {}),
+    ({"loss": trains_the_statistics}, FROZEN, {}),
 ]
 
 

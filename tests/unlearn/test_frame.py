@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import doctest
-import importlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -79,13 +77,6 @@ def test_measuring_leaves_the_models_modes_and_statistics_as_they_were() -> None
     unlearn.measure(model, samples(), (3,))
     assert [module.training for module in model.modules()] == [True, False, True, True, True]
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
-
-
-@pytest.mark.parametrize("module", ["unlearn", "unlearn.mask", "unlearn.quality", "unlearn.registry"])
-def test_the_examples_in_the_documentation_run(module: str) -> None:
-    outcome = doctest.testmod(importlib.import_module(f"sfra.{module}"))
-    assert outcome.attempted > 0
-    assert outcome.failed == 0
 
 
 def test_choose_keeps_the_recipe_of_best_aus_and_the_first_of_equals(original: nn.Module) -> None:
