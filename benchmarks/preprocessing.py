@@ -23,157 +23,80 @@ from torch import Tensor
 from sfra.release.processors import CLIP, IMAGENET, STANDARD, preprocess_from
 
 EFFICIENTNET = {"image_mean": IMAGENET["image_mean"], "image_std": [0.47853944, 0.4732864, 0.47434163]}
-_ALL = {"do_resize": True, "do_normalize": True}
-_NEW = {**_ALL, "do_rescale": True, "rescale_factor": 1 / 255}
+BILINEAR, BICUBIC = {"resample": 2}, {"resample": 3}
 
 
 def _box(side: int) -> dict[str, int]:
     return {"height": side, "width": side}
 
 
+def _old(family: str, size: int, *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Write a file as older versions of transformers did, of an extractor."""
+    merged = {name: value for part in parts for name, value in part.items()}
+    basic = {"do_resize": True, "do_normalize": True, "feature_extractor_type": f"{family}FeatureExtractor"}
+    return {**basic, "size": size, **merged, **more}
+
+
+def _new(family: str, size: dict[str, int], *parts: dict[str, Any], **more: Any) -> dict[str, Any]:
+    """Write a file as newer versions do, of a processor."""
+    merged = {name: value for part in parts for name, value in part.items()}
+    basic = {"do_resize": True, "do_normalize": True, "do_rescale": True, "rescale_factor": 1 / 255}
+    return {**basic, "image_processor_type": f"{family}ImageProcessor", "size": size, **merged, **more}
+
+
+def _crop(size: int | dict[str, int]) -> dict[str, Any]:
+    return {"do_center_crop": True, "crop_size": size}
+
+
 FILES: dict[str, dict[str, Any]] = {
-    "ViT": {**_NEW, "image_processor_type": "ViTImageProcessor", "resample": 2, "size": _box(224), **STANDARD},
-    "ViT, old file": {**_ALL, "feature_extractor_type": "ViTFeatureExtractor", "resample": 2, "size": 384, **STANDARD},
-    "Swin": {**_ALL, "feature_extractor_type": "ViTFeatureExtractor", "resample": 3, "size": 224, **IMAGENET},
-    "DeiT": {
-        **_ALL,
-        "feature_extractor_type": "DeiTFeatureExtractor",
-        "resample": 3,
-        "size": 256,
-        **IMAGENET,
-        "do_center_crop": True,
-        "crop_size": 224,
-    },
-    "BEiT": {
-        **_ALL,
-        "feature_extractor_type": "BeitFeatureExtractor",
-        "resample": 2,
-        "size": 224,
-        **STANDARD,
-        "do_center_crop": False,
-        "crop_size": 224,
-    },
-    "ConvNeXT": {**_ALL, "feature_extractor_type": "ConvNextFeatureExtractor", "size": 224, "crop_pct": 0.875},
-    "ConvNeXT 384": {**_NEW, "image_processor_type": "ConvNextImageProcessor", "size": {"shortest_edge": 384}},
-    "ResNet, RegNet": {
-        **_ALL,
-        "feature_extractor_type": "ConvNextFeatureExtractor",
-        "resample": 3,
-        "size": 224,
-        **IMAGENET,
-        "crop_pct": 0.95,
-    },
-    "EfficientNet": {
-        **_NEW,
-        "image_processor_type": "EfficientNetImageProcessor",
-        "resample": 0,
-        "size": _box(224),
-        "do_center_crop": False,
-        "crop_size": _box(289),
-        "include_top": True,
-        "rescale_offset": False,
-        **EFFICIENTNET,
-    },
-    "EfficientNet, offset": {
-        **_NEW,
-        "image_processor_type": "EfficientNetImageProcessor",
-        "size": _box(260),
-        "resample": 3,
-        "rescale_factor": 1 / 127.5,
-        "rescale_offset": True,
-        "include_top": False,
-        "do_center_crop": True,
-        **EFFICIENTNET,
-    },
-    "MobileNetV1": {
-        **_NEW,
-        "image_processor_type": "MobileNetV1ImageProcessor",
-        "resample": 2,
-        **STANDARD,
-        "size": {"shortest_edge": 256},
-        "do_center_crop": True,
-        "crop_size": _box(192),
-    },
-    "MobileNetV2": {
-        **_NEW,
-        "image_processor_type": "MobileNetV2ImageProcessor",
-        "resample": 2,
-        **STANDARD,
-        "size": {"shortest_edge": 256},
-        "do_center_crop": True,
-        "crop_size": _box(224),
-    },
+    "ViT": _new("ViT", _box(224), BILINEAR, STANDARD),
+    "ViT, old file": _old("ViT", 384, BILINEAR, STANDARD),
+    "Swin": _old("ViT", 224, BICUBIC, IMAGENET),
+    "DeiT": _old("DeiT", 256, BICUBIC, IMAGENET, _crop(224)),
+    "BEiT": _old("Beit", 224, BILINEAR, STANDARD, do_center_crop=False, crop_size=224),
+    "ConvNeXT": _old("ConvNext", 224, crop_pct=0.875),
+    "ConvNeXT 384": _new("ConvNext", {"shortest_edge": 384}),
+    "ResNet, RegNet": _old("ConvNext", 224, BICUBIC, IMAGENET, crop_pct=0.95),
+    "EfficientNet": _new(
+        *("EfficientNet", _box(224), EFFICIENTNET),
+        resample=0,
+        do_center_crop=False,
+        crop_size=_box(289),
+        include_top=True,
+        rescale_offset=False,
+    ),
+    "EfficientNet, offset": _new(
+        *("EfficientNet", _box(260), BICUBIC, EFFICIENTNET),
+        rescale_factor=1 / 127.5,
+        rescale_offset=True,
+        include_top=False,
+        do_center_crop=True,
+    ),
+    "MobileNetV1": _new("MobileNetV1", {"shortest_edge": 256}, BILINEAR, STANDARD, _crop(_box(192))),
+    "MobileNetV2": _new("MobileNetV2", {"shortest_edge": 256}, BILINEAR, STANDARD, _crop(_box(224))),
     "MobileViT": {
         "do_resize": True,
         "feature_extractor_type": "MobileViTFeatureExtractor",
-        "resample": 2,
         "size": 288,
-        "do_center_crop": True,
-        "crop_size": 256,
+        **BILINEAR,
+        **_crop(256),
         "do_flip_channel_order": True,
     },
     "MobileViTV2, file silent": {"image_processor_type": "MobileViTImageProcessor"},
-    "LeViT": {
-        **_ALL,
-        "feature_extractor_type": "LevitFeatureExtractor",
-        "resample": 3,
-        "size": 224,
-        **IMAGENET,
-        "do_center_crop": True,
-    },
-    "PoolFormer": {
-        **_ALL,
-        "feature_extractor_type": "PoolFormerFeatureExtractor",
-        "resample": 3,
-        "size": 224,
-        **IMAGENET,
-        "crop_pct": 0.95,
-    },
-    "BiT": {
-        **_NEW,
-        "image_processor_type": "BitImageProcessor",
-        "resample": 2,
-        **STANDARD,
-        "size": {"shortest_edge": 448},
-        "do_center_crop": True,
-        "crop_size": _box(448),
-        "do_convert_rgb": True,
-    },
-    "DINOv2": {
-        **_NEW,
-        "image_processor_type": "BitImageProcessor",
-        "resample": 3,
-        **IMAGENET,
-        "size": {"shortest_edge": 256},
-        "do_center_crop": True,
-        "crop_size": _box(224),
-        "do_convert_rgb": True,
-    },
-    "CLIP": {
-        **_ALL,
-        "feature_extractor_type": "CLIPFeatureExtractor",
-        "resample": 3,
-        "size": 224,
-        **CLIP,
-        "do_center_crop": True,
-        "crop_size": 224,
-    },
+    "LeViT": _old("Levit", 224, BICUBIC, IMAGENET, do_center_crop=True),
+    "PoolFormer": _old("PoolFormer", 224, BICUBIC, IMAGENET, crop_pct=0.95),
+    "BiT": _new("Bit", {"shortest_edge": 448}, BILINEAR, STANDARD, _crop(_box(448)), do_convert_rgb=True),
+    "DINOv2": _new("Bit", {"shortest_edge": 256}, BICUBIC, IMAGENET, _crop(_box(224)), do_convert_rgb=True),
+    "CLIP": _old("CLIP", 224, BICUBIC, CLIP, _crop(224)),
     "CLIP, longest side": {
         "image_processor_type": "CLIPImageProcessor",
         "size": {"shortest_edge": 240, "longest_edge": 300},
         "resample": 1,
         "crop_size": _box(210),
     },
-    "SigLIP": {**_NEW, "image_processor_type": "SiglipImageProcessor", "resample": 3, "size": _box(224), **STANDARD},
-    "PVT": {**_NEW, "image_processor_type": "PvtImageProcessor", "resample": 2, "size": _box(224), **IMAGENET},
-    "SegFormer": {
-        **_ALL,
-        "feature_extractor_type": "SegformerFeatureExtractor",
-        "resample": 2,
-        "size": 512,
-        **IMAGENET,
-        "do_reduce_labels": False,
-    },
+    "SigLIP": _new("Siglip", _box(224), BICUBIC, STANDARD),
+    "PVT": _new("Pvt", _box(224), BILINEAR, IMAGENET),
+    "SegFormer": _old("Segformer", 512, BILINEAR, IMAGENET, do_reduce_labels=False),
 }
 """Files as published checkpoints have them, old and new."""
 
