@@ -262,6 +262,22 @@ def test_salun_without_retain_data_steps_on_forget_data_under_labels_drawn_once_
     assert_weights(result, held)
 
 
+def test_salun_in_turn_steps_on_forget_data_under_labels_of_all_classes_then_on_retain_data() -> None:
+    model, data = net(), samples()
+    masks, start = salient(model, data, 0.4), dict(model.named_parameters())
+    generator = torch.Generator().manual_seed(0)
+    torch.randperm(12, generator=generator)  # the order in which the mask is computed
+    labels = torch.randint(5, (12,), generator=generator)
+    (u, _), (x, y) = only(data, 1, 3), only(data, *KEPT)
+    walker: nn.Module = copy.deepcopy(model)
+    for images, wanted in [(u, labels), (x, y)] * 2:
+        step = descend(walker, ce(walker(images), wanted), RATE)
+        held = {name: torch.where(masks[name], step[name], start[name].detach()) for name in step}
+        walker = loaded(copy.deepcopy(walker), held)
+    result = once("salun", model, data, (1, 3), share=0.4, weight_decay=0.0, in_turn=True, epochs=2)
+    assert_weights(result, held)
+
+
 @pytest.mark.parametrize("optimizer", ["sgd", "adam"])
 def test_salun_never_moves_a_masked_out_weight_nor_its_momentum(
     optimizer: str, monkeypatch: pytest.MonkeyPatch

@@ -12,7 +12,7 @@ from torch.nn.functional import cross_entropy
 from sfra.models.training.train import logits
 from sfra.unlearn.base import Loss, StepMethod
 from sfra.unlearn.registry import register
-from sfra.unlearn.task import Task
+from sfra.unlearn.task import Task, View
 
 
 @register("salun")
@@ -24,7 +24,8 @@ class SalUn(StepMethod):
     model. After each step the others, and the optimiser's memory of them, are put back: neither weight
     decay nor momentum moves them. The labels of F are drawn anew each epoch; F and R are shuffled together.
 
-    Without ``retain`` it reads F alone, under labels drawn once from all classes, the forgotten ones among them.
+    Two variants of public code draw the labels once, from all classes, the forgotten ones among them: ``in_turn``
+    passes over F and then over R, and without ``retain`` F alone is read.
     """
 
     epochs: int = 10
@@ -35,6 +36,8 @@ class SalUn(StepMethod):
     """Share of the weights that may move, in (0, 1]."""
     retain: bool = field(default=True, metadata={"later": True})
     """Whether to train on R too, as published; some public code does not."""
+    in_turn: bool = field(default=False, metadata={"later": True})
+    """Whether F and R come one after the other instead of shuffled together."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -43,17 +46,21 @@ class SalUn(StepMethod):
         self._require(0 < self.share <= 1, "share", "above 0, at most 1")
 
     def plan(self, task: Task) -> Callable[[int], Iterator[Loss]]:
-        """Find the salient weights, then pass over F and R, or over F alone."""
+        """Find the salient weights, then pass over F and R, together or in turn, or over F alone."""
         masks = saliency_masks(task, self.share)
-        fixed = None if self.retain else task.forget.relabelled(task.random_labels(len(task.forget)))
+        parts: list[View] = []
+        if self.in_turn or not self.retain:
+            parts = [task.forget.relabelled(task.random_labels(len(task.forget)))]
+            parts += [task.retain] if self.retain else []
 
         def epoch_losses(epoch: int) -> Iterator[Loss]:
-            mixed = fixed
-            if mixed is None:
-                mixed = task.forget.relabelled(task.random_retain_labels(len(task.forget))).joined(task.retain)
-            for images, labels in task.batches(mixed):
-                yield cross_entropy(logits(task.student, images), labels)
-                _put_back(task, masks)
+            mixed = parts
+            if not parts:
+                mixed = [task.forget.relabelled(task.random_retain_labels(len(task.forget))).joined(task.retain)]
+            for part in mixed:
+                for images, labels in task.batches(part):
+                    yield cross_entropy(logits(task.student, images), labels)
+                    _put_back(task, masks)
 
         return epoch_losses
 
