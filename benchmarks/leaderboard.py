@@ -26,7 +26,8 @@ import numpy as np
 import torch
 from safetensors.torch import load, load_file
 
-from reproduction.leaderboard import OF_FORGET, OF_OTHERS, command_of, leaderboard, models_folder
+from reproduction.heads import OF_FORGET, OF_OTHERS
+from reproduction.leaderboard import command_of, leaderboard, models_folder
 from reproduction.rows import ROOT, VERDICT, Group
 from retrainings import kept_rows
 from several import rounded

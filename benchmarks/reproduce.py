@@ -1,56 +1,50 @@
 """Compute the published experiments on a GPU, in as many sittings as it takes, and take the results home.
 
-    python benchmarks/reproduce.py run --store STORE --device cuda --workers 12     # goes on where it stopped
-    sfra bench pack PROTOCOL… --store STORE --out results.tar.gz                    # megabytes, without the models
-    python benchmarks/reproduce.py heads --store STORE --out heads.tar.gz --protocols PROTOCOL…   # of one group
-    sfra bench unpack results.tar.gz --store STORE                                  # on another machine
-    python benchmarks/reproduce.py keep --store STORE --out reproduction            # what is committed of it
-    python benchmarks/reproduce.py report --out reproduction-report                 # all that is made of that
+    python benchmarks/reproduce.py plan                              # the parts, and the minutes of each
+    python benchmarks/reproduce.py run --parts large-7 --minutes 25 --store STORE --device cuda --workers 4
+    python benchmarks/reproduce.py bring --parts large-7 --store STORE --out OUT     # what is done so far
+    python benchmarks/reproduce.py take OUT/* --store STORE          # elsewhere, to go on or to keep
+    python benchmarks/reproduce.py keep --store STORE --out reproduction --models OUT/*-heads.tar.gz
+    python benchmarks/reproduce.py report --out reproduction-report  # all that is made of what is kept
 
-All protocols are one grid, so that the GPU is never idle between them; NVIDIA's multi-process service is started where
-it is installed. Goals are finished class by class, so that a sitting may end at any time; only the cells that were
-being computed are lost. Linear probes starve beside trainings: ``--ready --only what=linear-probe --device cpu``
-computes those whose features are there, in a process of its own. ``--only NAME=VALUE,…`` computes a part, as
-``sfra bench run`` does: ``--only method=original`` the originals.
+The goals of all parts are one grid, so that the GPU is never idle between them; NVIDIA's multi-process service is
+started where it is installed. Goals are finished class by class, so that a sitting may end at any time: ``bring`` may
+be called while ``run`` computes. After ``--minutes`` the run ends, and it starts no training that would not end by
+then; whatever it was computing is lost, but a training goes on from its last epoch if the store is the same.
+``--protocols NAME…`` instead of parts computes whole protocols. ``--only NAME=VALUE,…`` computes a part of what is
+asked, as ``sfra bench run`` does. Linear probes starve beside trainings: ``--ready --only what=linear-probe --device
+cpu`` computes those whose features are there, in a process of its own.
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import Future
+from functools import partial
 from pathlib import Path
+from typing import Any
 
-from reproduction.heads import own_goals, take_heads
-from sfra.bench.engine.run import run
+from reproduction.heads import own_goals
+from reproduction.parts import OTHERS, PARTS, PROTOCOLS, find, minutes, seconds, turn
+from reproduction.travel import bring, take
+from sfra.bench.engine.cell import Cell, Order, reachable
+from sfra.bench.engine.compute import Outcome
+from sfra.bench.engine.pool import LocalPool
+from sfra.bench.engine.run import run, status
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress
 from sfra.bench.plan import Goal, parse_only
 
-PROTOCOLS = (
-    "cifar10-resnet18",
-    "cifar10-resnet18-multi",
-    "cifar10-resnet18-ablations",
-    "cifar10-resnet18-published",
-    "cifar10-resnet18-steps",
-    "cifar10-resnet18-long-steps",
-    "cifar100-resnet18",
-    "cifar100-resnet18-scales",
-)
 
-
-def turn(goal: Goal) -> tuple[bool, bool, str, bool]:
-    """Sort goals so that a run that is cut short has whole classes.
-
-    Class by class, its reference first, then the linear probes, which are slow beside others, then ablations.
-    """
-    reference = goal.identity["method"] in ("original", "retrained")
-    main = goal.identity.get("audit", "main") == "main"
-    return not main, goal.what == "linear-probe", str(goal.identity.get("forget", "")), not reference
+class TimeIsUpError(Exception):
+    """The sitting is over."""
 
 
 def share_gpu() -> None:
@@ -73,48 +67,117 @@ def tell(progress: Progress) -> None:
         print(f"{time.strftime('%H:%M:%S')}  {counts}  {progress.event} {label}{note}", flush=True)
 
 
+class Sitting(LocalPool):
+    """Workers until a time: what would not end by then is not started."""
+
+    def __init__(self, *args: Any, cells: dict[str, Cell], end: float, **options: Any) -> None:
+        super().__init__(*args, **options)
+        self._cells, self._end, self._refused = cells, end, set[str]()
+
+    def submit(self, order: Order) -> Future[Any]:
+        """Start an order, or answer that it is taken, for the run to look at it again."""
+        longer = 1 + OTHERS * (self.width - 1)
+        if order.kind not in ("train", "unlearn") or time.monotonic() + longer * self._seconds(order) < self._end:
+            return super().submit(order)
+        if not self._busy:
+            raise TimeIsUpError
+        self._refused.add(order.tag)
+        answer: Future[Any] = Future()
+        answer.set_result(Outcome(what="locked"))
+        return answer
+
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended."""
+        return future.result() if order.tag in self._refused else super().outcome(order, future)
+
+    def look(self) -> Any:
+        """Tell how far orders are, as long as there is time."""
+        if time.monotonic() > self._end:
+            self._end = math.inf
+            raise TimeIsUpError
+        return super().look()
+
+    def _seconds(self, order: Order) -> float:
+        return seconds(self._cells[order.key])
+
+
+def wanted(asked: argparse.Namespace) -> list[tuple[str, Goal]]:
+    """List the goals of parts, or of protocols, in turn, each once."""
+    if asked.parts:
+        return list({g.cell.key: (name, g) for part in find(asked.parts).values() for name, g in part.goals()}.values())
+    goals = [(name, goal) for name, some in own_goals(asked.protocols) for goal in some]
+    return sorted(goals, key=lambda one: turn(one[1]))
+
+
 def compute(asked: argparse.Namespace) -> int:
     """Compute what the store lacks."""
     store, only = Store(asked.store), parse_only(asked.only)
-    goals = [goal for _, some in own_goals(asked.protocols) for goal in some if goal.matches(only)]
-    cells = [goal.cell for goal in sorted(goals, key=turn)]
+    cells = [goal.cell for _, goal in wanted(asked) if goal.matches(only)]
     if asked.ready:
         cells = [cell for cell in cells if all(store.is_done(need) for need in cell.needs.values())]
     if asked.device.startswith("cuda"):
         share_gpu()
-    devices = tuple(asked.device.split(","))
-    summary = run(cells, store, workers=asked.workers, devices=devices, in_turn=True, progress=tell)
+    options: dict[str, Any] = {"workers": asked.workers, "devices": tuple(asked.device.split(","))}
+    if asked.minutes:
+        end = time.monotonic() + 60 * asked.minutes
+        options["executor"] = partial(Sitting, cells=reachable(cells), end=end)
+    try:
+        summary = run(cells, store, in_turn=True, progress=tell, **options)
+    except TimeIsUpError:
+        summary = status(cells, store)
     print(summary)
     return 0 if summary.complete else 1
+
+
+def show(asked: argparse.Namespace) -> None:
+    """Print the parts and the minutes of one GPU that each takes, after those before it."""
+    store = Store(asked.store, read_only=True) if asked.store and asked.store.exists() else None
+    parts, total = find(asked.parts or list(PARTS)), 0.0
+    for name, each in minutes(parts, store.is_done if store else lambda _: False):
+        total += each
+        print(f"{name:12} {each:6.1f} min {total:6.1f} in all  {parts[name].what}")
 
 
 def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="command")
-    for name in ("run", "heads", "keep", "report"):
-        command = commands.add_parser(name)
+    of = {name: commands.add_parser(name) for name in ("plan", "run", "bring", "take", "keep", "report")}
+    for name, command in of.items():
         if name != "report":
-            command.add_argument("--store", type=Path, required=True)
+            command.add_argument("--store", type=Path, required=name != "plan")
+        if name in ("plan", "run", "bring"):
+            command.add_argument("--parts", nargs="+", metavar="PART", help=", ".join(PARTS))
+        if name in ("run", "bring", "keep"):
             command.add_argument("--protocols", nargs="+", default=PROTOCOLS)
-        if name == "run":
-            command.add_argument("--device", default="cpu")
-            command.add_argument("--workers", type=int)
-            command.add_argument("--only", help="only a part, such as method=retrained")
-            command.add_argument("--ready", action="store_true", help="only what no model has to be made for")
-        else:
+        if name in ("bring", "keep", "report"):
             command.add_argument("--out", type=Path, required=True)
-        if name == "keep":
-            command.add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
+    of["run"].add_argument("--device", default="cpu")
+    of["run"].add_argument("--workers", type=int)
+    of["run"].add_argument(
+        "--minutes", type=float, help="end after these, and start nothing that would not end by then"
+    )
+    of["run"].add_argument("--only", help="only a part, such as method=retrained")
+    of["run"].add_argument("--ready", action="store_true", help="only what no model has to be made for")
+    of["bring"].add_argument("--originals", action="store_true", help="the original models too, to go on elsewhere")
+    of["take"].add_argument("files", type=Path, nargs="+", help="what bring wrote")
+    of["keep"].add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
+    of["keep"].add_argument("--archive", action="store_true", help="write GROUP.tar.xz too")
     asked = parser.parse_args()
-    if asked.command == "run":
+    if asked.command == "plan":
+        show(asked)
+    elif asked.command == "run":
         return compute(asked)
-    if asked.command == "heads":
-        print(f"{asked.out}: {take_heads(asked.protocols, Store(asked.store, read_only=True), asked.out)} heads")
+    elif asked.command == "bring":
+        for file in bring(wanted(asked), Store(asked.store, read_only=True), asked.out, originals=asked.originals):
+            print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
+    elif asked.command == "take":
+        print(f"{asked.store}: {take(asked.files, Store(asked.store))} new cells")
     elif asked.command == "keep":
         from reproduction.keep import keep
 
-        keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
+        store = Store(asked.store, read_only=True)
+        keep(asked.protocols, store, asked.out, asked.models, archive=asked.archive)
     else:
         from reproduction.report import make_documents, make_report
 

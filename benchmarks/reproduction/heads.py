@@ -9,7 +9,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from sfra.bench.engine.cell import reachable
+from sfra.bench.engine.cell import Cell, reachable
 from sfra.bench.engine.packing import write_archive
 from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal, plan
@@ -23,6 +23,9 @@ SAME_MODELS = ("", "-multi", "-ablations")
 
 LARGEST = 6 * 2**20
 """Bytes that the committed heads of a group may weigh."""
+
+OF_FORGET, OF_OTHERS = 100, 10
+"""Test samples of the forget class, and of every other one, that are kept of a model."""
 
 
 def protocol_groups(protocols: Sequence[str]) -> dict[str, list[str]]:
@@ -46,8 +49,6 @@ def own_goals(protocols: Sequence[str]) -> Iterator[tuple[str, list[Goal]]]:
 def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     """Write ``heads/METHOD-FORGET.safetensors`` of every audited model, and what is known of how each was made.
 
-    Models of a protocol with models of its own have the end of its name before theirs: ``steps-delete-0``.
-
     Args:
         protocols: Those of one group.
         store: Where the models are.
@@ -59,24 +60,52 @@ def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
     Raises:
         InputError: The protocols are of several groups.
     """
+    folders = {name: store.folder(cell) for name, cell in audited(protocols, store)}
+    cells = reachable(goal.cell for _, some in own_goals(protocols) for goal in some)
+    made = [record for key in sorted(cells) if (record := store.record(cells[key]))]
+    facts = [asdict(record) for record in made if record.kind in ("train", "unlearn")]
+    heads = {f"heads/{one}.safetensors": (folders[one] / "head.safetensors").read_bytes() for one in sorted(folders)}
+    write_archive(out, heads | {"heads/facts.json": json.dumps(facts, sort_keys=True).encode()})
+    return len(heads)
+
+
+def take_features(protocols: Sequence[str], store: Store, out: Path) -> int:
+    """Write ``NAME.features`` and ``NAME.labels`` of every audited model, of the first test samples of each class.
+
+    Returns:
+        How many models there are.
+    """
+    from safetensors.torch import load_file, save
+
+    from retrainings import kept_rows
+
+    kept = {}
+    for name, cell in audited(protocols, store):
+        found = load_file(store.folder(cell) / "features.safetensors")
+        forget = [int(label) for label in name.rpartition("-")[2].split("+")]
+        rows = kept_rows(found["labels"], forget, OF_FORGET, OF_OTHERS)
+        kept |= {f"{name}.features": found["features"][rows].half(), f"{name}.labels": found["labels"][rows]}
+    write_atomically(out, save(kept))
+    return len(kept) // 2
+
+
+def audited(protocols: Sequence[str], store: Store) -> Iterator[tuple[str, Cell]]:
+    """List the test features of every audited model of one group that are there, by the name of the model.
+
+    Models of a protocol with models of its own have the end of its name before theirs: ``steps-delete-0``; those of a
+    further seed have it there: ``seed-1-retrained-0``.
+    """
     groups = protocol_groups(protocols)
     if len(groups) != 1:
         raise InputError("the heads of one group go into one file", expected="one group", got=", ".join(groups))
     ((group, members),) = groups.items()
-    goals, heads = dict(own_goals(members)), {}
-    for protocol, some in goals.items():
+    for protocol, some in own_goals(members):
         ending = protocol.removeprefix(group)
         start = "" if ending in SAME_MODELS else f"{ending.removeprefix('-')}-"
         for goal in some:
             if goal.what == "audit" and goal.identity["audit"] == "main" and store.is_done(goal.cell.needs["test"]):
-                name = f"{start}{goal.identity['method']}-{goal.identity['forget']}"
-                heads[name] = store.folder(goal.cell.needs["test"]) / "head.safetensors"
-    cells = reachable(goal.cell for some in goals.values() for goal in some)
-    made = [record for key in sorted(cells) if (record := store.record(cells[key]))]
-    facts = [asdict(record) for record in made if record.kind in ("train", "unlearn")]
-    members_ = {f"heads/{name}.safetensors": path.read_bytes() for name, path in sorted(heads.items())}
-    write_archive(out, members_ | {"heads/facts.json": json.dumps(facts, sort_keys=True).encode()})
-    return len(heads)
+                again = f"seed-{goal.identity['seed']}-" if goal.identity["seed"] else ""
+                yield f"{start}{again}{goal.identity['method']}-{goal.identity['forget']}", goal.cell.needs["test"]
 
 
 def write_heads(files: Sequence[Path], target: Path) -> None:
@@ -84,9 +113,10 @@ def write_heads(files: Sequence[Path], target: Path) -> None:
 
     Where all are too many, those of originals and retrained models go before those of the group's other models, and
     these before those of further protocols. A masked head is the original's with zeros and -15 in the place of the
-    forget row and bias, and is never kept. Of heads of the same name, those of the first archive stay.
+    forget row and bias, and is never kept. Of heads of the same name, those of the first archive stay, and before
+    those that the file has already.
     """
-    from safetensors.torch import load, save
+    from safetensors.torch import load, load_file, save
 
     heads: dict[str, dict[str, Any]] = {}
     for file in files:
@@ -96,6 +126,11 @@ def write_heads(files: Sequence[Path], target: Path) -> None:
                 stream = archive.extractfile(member) if member.name.endswith(".safetensors") else None
                 if stream is not None and "heads/" in member.name and not name.startswith("masked"):
                     heads.setdefault(name, load(stream.read()))
+    earlier: dict[str, dict[str, Any]] = {}
+    for key, value in load_file(target).items() if target.exists() else ():
+        name, _, part = key.rpartition(".")
+        earlier.setdefault(name, {})[part] = value
+    heads = earlier | heads
     kept, total = dict[str, Any](), 0
     for turn in range(3):
         mine = {name: head for name, head in heads.items() if _turn(name) == turn}

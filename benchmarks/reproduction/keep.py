@@ -50,6 +50,15 @@ COLUMNS: dict[str, tuple[str, ...]] = {
 }
 """What each CSV file holds, after the protocol."""
 
+FILES = {
+    "accuracy": "originals",
+    "audit": "audits",
+    "pra": "pra",
+    "linear-probe": "probes",
+    "diagnostics": "diagnostics",
+}
+"""Where the rows of a kind of goal are."""
+
 OF_ITSELF = ("raised", "not-finite", "not-json")
 """Reasons of failures that lie in the computation; memory, time limits and crashes are the machine's."""
 
@@ -64,8 +73,14 @@ EARLY = 100
 """An epoch on the way: the length of an audit with default settings."""
 
 
-def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path]) -> None:
-    """Write ``GROUP/*.csv``, ``GROUP.tar.xz`` and ``GROUP/heads.safetensors`` for every group with results."""
+def keep(
+    protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path] = (), *, archive: bool = False
+) -> None:
+    """Write ``GROUP/*.csv`` and ``GROUP/heads.safetensors`` for every group with results, ``GROUP.tar.xz`` if asked.
+
+    Rows and heads that are kept already stay where the store has none of the same model, so that each sitting may
+    begin with an empty store.
+    """
     known = {file: list(known_records(file)) for file in models}
     for group, members in protocol_groups(protocols).items():
         goals = dict(own_goals(members))
@@ -79,13 +94,54 @@ def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Pat
         made = [one for one in records if one.kind in ("train", "unlearn")]
         found = rows_of(goals, store, made)
         found["coverage"] += [{"protocol": group, **row} for row in _busy_rows(records)]
-        for name, rows in found.items():
-            write_atomically(out / group / f"{name}.csv", to_csv(rows, ("protocol", *COLUMNS[name])).encode())
-        with tempfile.TemporaryDirectory() as scratch:
-            slim = slim_store(everything, store, sorted(made, key=lambda one: one.key), Path(scratch) / "store")
-            pack([goal.cell for goal in everything], slim, out / f"{group}.tar.xz")
+        order = [(name, *_identity(goal)) for name, some in goals.items() for goal in some]
+        texts = {name: to_csv(rows, ("protocol", *COLUMNS[name])) for name, rows in found.items()}
+        files = {name: out / group / f"{name}.csv" for name in texts}
+        old = {name: read_csv(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()}
+        merged = {name: merge(old.get(name, []), read_csv(text), order) for name, text in texts.items()}
+        for row in merged["coverage"]:
+            known_ = {
+                one for one in map(_named, merged.get(FILES.get(row["what"], ""), ())) if one[0] == row["protocol"]
+            }
+            row["done"] = str(max(int(row["done"]), len(known_)))
+        for name, rows in merged.items():
+            write_atomically(files[name], to_csv(rows, ("protocol", *COLUMNS[name])).encode())
+        if archive:
+            with tempfile.TemporaryDirectory() as scratch:
+                slim = slim_store(everything, store, sorted(made, key=lambda one: one.key), Path(scratch) / "store")
+                pack([goal.cell for goal in everything], slim, out / f"{group}.tar.xz")
         print(f"{group}: {len(records)} cells", flush=True)
         write_heads([file for file in models if mine[file]], out / group / "heads.safetensors")
+
+
+def read_csv(text: str) -> list[dict[str, str]]:
+    """Read rows as they are written."""
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+def merge(
+    old: Sequence[Mapping[str, str]], new: Sequence[dict[str, str]], order: Sequence[tuple[str, ...]]
+) -> list[dict[str, str]]:
+    """Add to new rows the old ones of what none of them is about, in the order of the goals.
+
+    >>> merge([{"method": "a", "rs": "1"}, {"method": "b", "rs": "2"}], [{"method": "a", "rs": "3"}], [])
+    [{'method': 'a', 'rs': '3'}, {'method': 'b', 'rs': '2'}]
+    """
+    fresh = {_named(row) for row in new}
+    stay = [dict(row) for row in old if _named(row) not in fresh]
+    place = {one: number for number, one in reversed(list(enumerate(order)))}
+    every = [*new, *stay]
+    return sorted(every, key=lambda row: place.get(_named(row)[:4], len(place))) if stay else every
+
+
+def _named(row: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what a row is about."""
+    names = ("protocol", *IDENTITY, "audit", "varied", *(("what",) if "done" in row or "failed" in row else ()))
+    return tuple(row.get(name, "") for name in names)
+
+
+def _identity(goal: Goal) -> tuple[str, ...]:
+    return tuple(str(goal.identity.get(name, "")) for name in IDENTITY)
 
 
 def known_records(file: Path) -> Iterator[Record]:

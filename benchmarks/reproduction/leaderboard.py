@@ -27,8 +27,6 @@ RECIPES = {
     "-multi": "two classes at once",
 }
 """What the name of a protocol adds, where its models are others than the group's."""
-OF_FORGET, OF_OTHERS = 100, 10
-"""Test samples that are kept of the forget class and of every other one."""
 SETTINGS = "--epochs 500 --seeds 3 --self-controls 0"
 
 

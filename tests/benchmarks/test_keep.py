@@ -16,11 +16,14 @@ from reproduction import heads as committed_heads
 from reproduction.heads import own_goals, protocol_groups, take_heads, write_heads
 from reproduction.keep import (
     COLUMNS,
+    FILES,
     FLOOR,
     busy,
     failed_rows,
     keep,
     known_records,
+    merge,
+    read_csv,
     rows_of,
     selection_rows,
     slim_audit,
@@ -29,7 +32,7 @@ from reproduction.keep import (
 from reproduction.rows import BASE, KEPT, METHOD_LIST
 from sfra.auditing.rules import RETAIN_FLOOR
 from sfra.bench.engine.cell import Cell, reachable
-from sfra.bench.engine.packing import unpack
+from sfra.bench.engine.packing import pack, unpack
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import load_protocol
@@ -69,7 +72,7 @@ def test_the_committed_heads_are_those_that_were_audited(unpacked: Store) -> Non
 
 def test_keeping_a_kept_store_gives_the_same_bytes_and_tables(unpacked: Store, tmp_path: Path) -> None:
     for name in ("first", "second"):
-        keep([MULTI], unpacked, tmp_path / name, [KEPT / f"{BASE}.tar.xz"])
+        keep([MULTI], unpacked, tmp_path / name, [KEPT / f"{BASE}.tar.xz"], archive=True)
     files = sorted(path.relative_to(tmp_path / "first") for path in (tmp_path / "first").rglob("*") if path.is_file())
     assert [str(path) for path in files if path.suffix == ".xz"] == [f"{MULTI}.tar.xz"]
     for path in files:
@@ -78,6 +81,34 @@ def test_keeping_a_kept_store_gives_the_same_bytes_and_tables(unpacked: Store, t
     assert unpack(tmp_path / "first" / f"{MULTI}.tar.xz", again) == 52
     before, after = (make_report(MULTI, store.root) for store in (unpacked, again))
     assert json.dumps(after.to_dict()) == json.dumps(before.to_dict())
+
+
+def test_rows_of_an_earlier_sitting_stay_where_the_store_has_none_of_the_model(unpacked: Store, tmp_path: Path) -> None:
+    keep([MULTI], unpacked, tmp_path)
+    whole = {path: path.read_bytes() for path in (tmp_path / MULTI).iterdir()}
+    part = Store(tmp_path / "part")
+    goals = [goal for goal in plan(load_protocol(MULTI)) if goal.identity["method"] in ("retrained", "delete")]
+    pack([goal.cell for goal in goals], unpacked, tmp_path / "part.tar")
+    assert unpack(tmp_path / "part.tar", part) == len(goals)
+    keep([MULTI], part, tmp_path)
+    coverage = tmp_path / MULTI / "coverage.csv"
+    for path, content in whole.items():
+        assert path == coverage or path.read_bytes() == content, path.name
+    before, after = (
+        {row["what"]: row["done"] for row in read_csv(text.decode()) if row["what"] in FILES}
+        for text in (whole[coverage], coverage.read_bytes())
+    )
+    assert after == before
+
+
+def test_new_rows_of_a_model_replace_all_of_its_old_ones() -> None:
+    old = [
+        {"protocol": "p", "seed": "0", "method": method, "forget": "3", "rs": rs} for method, rs in ("a1", "a2", "b3")
+    ]
+    new = [{**old[0], "rs": "9"}]
+    order = [("p", "0", "b", "3"), ("p", "0", "a", "3")]
+    assert [(row["method"], row["rs"]) for row in merge(old, new, order)] == [("b", "3"), ("a", "9")]
+    assert merge(old, [], order) == [old[2], *old[:2]]
 
 
 def test_a_slim_audit_keeps_the_runs_that_pages_show() -> None:
@@ -197,6 +228,16 @@ def test_heads_and_facts_travel_under_the_name_of_their_model(tmp_path: Path, mo
         "published-scrub-3.weight": 2.0,
         "published-scrub-3.bias": -2.0,
     }
+    put(store, features(BASE, "delete"), 3.0)
+    take_heads(GROUP, store, second)
+    save_file({"retrained-4.weight": torch.zeros(10, 4), "retrained-3.weight": torch.zeros(10, 4)}, target)
+    write_heads([second], target)
+    kept = load_file(target)
+    assert float(kept["retrained-3.weight"].sum()) == 40.0
+    assert {name for name in kept if name.endswith(".weight")} == {
+        f"{name}.weight" for name in ("retrained-3", "retrained-4", "delete-3", "published-scrub-3")
+    }
+    target.unlink()
     monkeypatch.setattr(committed_heads, "LARGEST", 200)
     write_heads([first], target)
     assert set(load_file(target)) == {"retrained-3.weight", "retrained-3.bias"}

@@ -10,7 +10,8 @@ import pytest
 import torch
 
 import several
-from reproduction.leaderboard import OF_FORGET, OF_OTHERS, again_table, command_of, leaderboard, lines_of, models_folder
+from reproduction.heads import OF_FORGET, OF_OTHERS
+from reproduction.leaderboard import again_table, command_of, leaderboard, lines_of, models_folder
 from reproduction.report import DOCS, include
 from reproduction.rows import BASE, ROOT, VERDICT, Group, list_groups
 from sfra.attack.probes import sample_probes
