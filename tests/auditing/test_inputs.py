@@ -60,6 +60,7 @@ def test_forget_classes_are_found_by_name_or_index(forget: Any, found: tuple[int
     ("forget", "names", "message"),
     [
         ("cow", NAMES, "there is no class named 'cow'"),
+        ("gote", ("goat", "ox, cow", "pig"), r"(?s)one of goat; ox, cow; pig.*write goat, if you mean that"),
         ("tabby", NAMES, "several classes are named 'tabby'"),
         ("cow", None, "there is no class named 'cow'"),
     ],

@@ -71,6 +71,8 @@ def test_path_that_leads_nowhere_is_refused_with_the_one_that_is_close(files: Fi
     ran = run(capfd, "audit", head, "--forget", 3, "--data", f"./{features}s")
     assert (ran.code, ran.out) == (2, "")
     assert f"do:       write {features}, if" in ran.err
+    Path("gone.npz").symlink_to("nowhere.npz")
+    assert "do:       it is a link to nowhere.npz" in run(capfd, "audit", "gone.npz", "--forget", 3).err
 
 
 def test_names_on_the_hub_and_of_data_sets_are_not_taken_for_paths() -> None:

@@ -97,6 +97,23 @@ def test_state_dict_goes_in_as_it_is_and_is_a_head_without_its_architecture(file
     assert "--arch" in alone["missing"]
 
 
+def test_data_of_the_forgotten_class_alone_are_measured(files: Files, capfd: Capture) -> None:
+    gone = write_features(files.folder / "gone.npz", FEATURES[LABELS == FORGET], LABELS[LABELS == FORGET])
+    found = doctor(capfd, files.head, "--data", gone)
+    assert (found["data"]["accuracy"], found["suspects"]) == (0.0, [FORGET])
+
+
+def test_labels_that_are_names_are_said_to_be_numbered(files: Files, capfd: Capture) -> None:
+    named = write_features(files.folder / "named.npz", labels=np.array([f"beast {label}" for label in LABELS]))
+    assert "features, labels by names in sorted order)" in words(run(capfd, "doctor", files.head, "--data", named).out)
+
+
+def test_inputs_that_go_in_as_they_are_are_not_prepared(files: Files, capfd: Capture) -> None:
+    np.savez("ready.npz", inputs=np.zeros((4, 1, 8, 8), dtype=np.float32), labels=np.arange(4))
+    ran = run(capfd, "doctor", files.state_dict, "--arch", "small-mlp", "--data", "ready.npz", "--mean", "0.5")
+    assert (ran.code, "there are no images to prepare" in ran.err) == (2, True)
+
+
 def test_output_that_the_model_lost_is_pointed_out(files: Files, capfd: Capture) -> None:
     ran = run(capfd, "doctor", files.headless, "--data", files.features)
     assert ran.code == 2

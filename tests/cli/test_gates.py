@@ -53,6 +53,7 @@ def test_unreadable_gate_is_refused_before_the_audit(files: Files, capfd: Captur
     [
         ((), "sr", "has no number named sr\n  expected: seconds, findings, verdict, clear, rs, rs_std, floor"),
         (("--no-reset-row",), "canonical.reset-row.source-free.rs", "has no number named canonical.reset-row"),
+        ((), "forget.aftr", "write forget.after or"),
         ((), "delta_rs", "pass --reference"),
         ((), "rs_std", "pass --seeds 2 or more"),
     ],
@@ -116,6 +117,18 @@ def test_gates_take_verdicts_by_name(gate: str) -> None:
 def test_an_unknown_verdict_in_a_gate_is_refused_with_the_known_ones() -> None:
     with pytest.raises(InputError, match="write recovered or not-recovered, if you mean that"):
         parse("verdict==recoverd")
+
+
+@pytest.mark.parametrize(
+    "gate", ["verdict == recovered", "verdict not in (generic, blind)", "clear == false", "rs > 0.1"]
+)
+def test_a_gate_is_written_as_it_was_typed(gate: str) -> None:
+    assert str(parse(gate)) == gate
+
+
+def test_a_single_sign_for_equal_leads_to_the_right_one() -> None:
+    with pytest.raises(InputError, match="write == for equal"):
+        parse("clear=false")
 
 
 def test_a_gate_passes_when_the_control_shows_that_the_class_would_have_been_seen() -> None:

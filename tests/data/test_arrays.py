@@ -105,6 +105,11 @@ def test_a_pair_that_is_no_data_is_refused(samples: Any, labels: Any, message: s
         load_data((samples, labels))
 
 
+def test_images_that_are_vectors_lead_to_the_name_for_them() -> None:
+    with pytest.raises(InputError, match=r"(?s)are not images.*call the array 'inputs'"):
+        load_data({"images": np.zeros((6, 64), dtype=np.float32), "labels": LABELS})
+
+
 def test_a_read_only_array_is_taken_without_a_warning_and_left_alone() -> None:
     frozen = FEATURES.copy()
     frozen.flags.writeable = False

@@ -78,6 +78,27 @@ def test_a_file_finds_its_neighbours(folder: Path) -> None:
     (folder / "deep" / "layers_of_mine.py").write_text(CODE)
     (folder / "deep" / "top.py").write_text("from layers_of_mine import Net\ndef make(): return Net(4, 9)\n")
     assert load("net.pt", arch="deep/top.py:make").head.classes == 4
+    (folder / "above_of_mine.py").write_text("from layers_of_mine import Net\ndef make(): return Net(4, 9)\n")
+    (folder / "deep" / "under.py").write_text("from above_of_mine import make\n")
+    assert load("net.pt", arch="deep/under.py:make").head.classes == 4
+
+
+def test_a_file_with_relative_imports_is_a_part_of_its_package(folder: Path) -> None:
+    (folder / "nets" / "small").mkdir(parents=True)
+    for package in ("nets", "nets/small"):
+        (folder / package / "__init__.py").write_text("")
+    (folder / "nets" / "layers.py").write_text(CODE)
+    (folder / "nets" / "small" / "top.py").write_text("from ..layers import Net\ndef make(): return Net(4, 9)\n")
+    assert load("net.pt", arch="./nets/small/top.py:make").head.classes == 4
+    (folder / "alone.py").write_text("from .layers import Net\n")
+    with pytest.raises(InputError, match=r"(?s)alone.py cannot be imported.*--arch package.module:Net"):
+        load("net.pt", arch="./alone.py:Net")
+
+
+def test_a_misspelt_class_is_refused_with_the_one_that_is_close(folder: Path) -> None:
+    (folder / "spelt.py").write_text(CODE)
+    with pytest.raises(InputError, match=r"(?s)there is no Nett in ./spelt.py.*write Net, if you mean that"):
+        load("net.pt", arch="./spelt.py:Nett")
 
 
 @pytest.mark.parametrize("arch", [Net, lambda: Net(4, 9), Net(4, 9)], ids=["class", "function", "model"])

@@ -95,6 +95,9 @@ def test_the_files_that_an_index_names_are_one_checkpoint(model: nn.Module, tmp_
     index = tmp_path / f"model.{ending}.index.json"
     index.write_text(json.dumps({"weight_map": {key: name for name, part in shards.items() for key in part}}))
     assert_same_function(index, model)
+    for arch in (ARCH, None):
+        with pytest.raises(InputError, match=r"(?s)one of several files.*part 2 of 2.*pass the index"):
+            load(tmp_path / f"model-00002-of-00002.{ending}", arch=arch)
     (tmp_path / f"model-00002-of-00002.{ending}").unlink()
     with pytest.raises(InputError, match=r"(?s)is incomplete.*1 missing: model-00002"):
         load(index, arch=ARCH)

@@ -92,6 +92,12 @@ def test_an_architecture_without_a_state_dict_is_refused(tmp_path: Path) -> None
             load(source, arch="small-cnn")
 
 
+def test_an_architecture_for_a_folder_leads_to_the_file_of_weights_in_it(tmp_path: Path) -> None:
+    torch.save(nn.Linear(3, 4).state_dict(), tmp_path / "best.pt")
+    with pytest.raises(InputError, match=r"pass the file itself: .*best\.pt"):
+        load(tmp_path, arch="small-cnn")
+
+
 @pytest.mark.parametrize(
     ("package", "name", "extra"),
     [("transformers", "hf", "huggingface"), ("onnx", "m.onnx", "onnx"), ("huggingface_hub", "a/b", "huggingface")],

@@ -16,7 +16,7 @@ from sfra.auditing.findings.facts import normalises
 from sfra.auditing.findings.fit import class_order, confidence_gap, images_unprepared, inputs_differ, retain_low
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.findings.release import row_outlier
-from sfra.auditing.inputs import input_shape, load_parts, open_subject
+from sfra.auditing.inputs import check_prepared, input_shape, load_parts, open_subject
 from sfra.auditing.naming import check_order
 from sfra.auditing.result import Finding
 from sfra.auditing.subject import KNOWN, Subject
@@ -76,6 +76,8 @@ class OnData(Struct, frozen=True, kw_only=True):
     kind: str
     """Features, images or inputs."""
     samples: int
+    numbering: str | None
+    """How labels that are names became indices."""
     accuracy: float
     unknown: dict[int, float]
     """Accuracy on the classes that the model recognises in fewer than half of their samples."""
@@ -106,6 +108,8 @@ def examine(
     shape = input_shape(test, preprocess)
     release = load(model, arch=arch, key=key, head_key=head_key, preprocess=preprocess, shape=shape)
     test = taken_by(release, test, release.class_names, missing=False)
+    if preprocess is not None and test is not None:
+        check_prepared(release, test)
     head, network = release.head, getattr(release.encoder, "model", None)
     subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
     return Examined(
@@ -168,9 +172,10 @@ def _measure(subject: Subject, release: Release) -> OnData | None:
         source=test.source,
         kind=subject.kind or "features",
         samples=len(test),
+        numbering=test.numbering,
         accuracy=int(right.sum()) / len(test),
         unknown=unknown,
-        findings=tuple(_problems(replace(subject, forget=tuple(forgotten(unknown, release.head.classes))))),
+        findings=tuple(_problems(replace(subject, forget=tuple(forgotten(unknown, len(shares)))))),
     )
 
 

@@ -99,7 +99,7 @@ def open_inputs(
     release = load(model, device=config.device, preprocess=preprocess, shape=shape, **named)
     test, held_out = (taken_by(release, part, release.class_names, missing=missing_row) for part in loaded)
     if preprocess is not None:
-        _check_prepared(release, test)
+        check_prepared(release, test)
     # before features are extracted: a wrong path shows at once
     own_arch = {} if reference_arch is None else {"arch": reference_arch, "head_key": None}
     their = [{**shared(one, named), **own_arch, "shape": shape} for one in references]
@@ -190,7 +190,7 @@ def _like(model: Release, other: Opened) -> Opened:
     return replace(other, preprocess=model.preprocess, silent=False)
 
 
-def _check_prepared(release: Release, data: Labelled) -> None:
+def check_prepared(release: Release, data: Labelled) -> None:
     """Refuse a preparation of images where there are none."""
     images = isinstance(data, ImageSet) and not data.ready
     if release.encoder is None or not images:

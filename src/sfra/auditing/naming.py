@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import NoReturn, SupportsIndex
 
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, listed, meant
 
 Forget = SupportsIndex | str | Sequence[SupportsIndex | str]
 """A forget class by index or name, or several."""
@@ -48,9 +48,11 @@ def _class_index(given: SupportsIndex | str, class_names: Sequence[str] | None) 
     given = given if len(given) <= LONGEST else f"{given[:LONGEST]}…"
     raise InputError(
         f"there is no class named {given!r}" if not matches else f"several classes are named {given!r}",
-        expected=f"one of {', '.join(names[:12])}{' …' if len(names) > 12 else ''}" if names else "an index",
+        expected=f"one of {listed(names[:12])}{' …' if len(names) > 12 else ''}" if names else "an index",
         got=given,
-        do="give the index of the class" if matches or not names else "check the spelling, or give the index",
+        do="give the index of the class"
+        if matches or not names
+        else meant(given, names) or "check the spelling, or give the index",
     )
 
 

@@ -138,8 +138,9 @@ def check_there(*given: str | Path | None, names: bool = False) -> None:
         path = written_out(text)
         marked = path.suffix in ENDINGS or text.startswith(("/", "./", "../", "~")) or text.endswith("/")
         if (marked or text.count("/") > 1 or ("/" not in text and not names)) and not os.path.exists(path):
-            beside = os.listdir(path.parent) if path.parent.is_dir() else ()
+            beside = os.listdir(path.parent) if path.parent.is_dir() and not path.is_symlink() else ()
             do = meant(path.name, beside) or "check the path"
+            do = f"it is a link to {os.readlink(path)}: check that path" if path.is_symlink() else do
             raise InputError("the file or directory does not exist", got=text, do=do)
 
 

@@ -15,7 +15,7 @@ from sfra.cli.command import check_there, print_json
 from sfra.cli.made import command, print_next
 from sfra.cli.options import Text, argument
 from sfra.cli.progress import showing
-from sfra.core.errors import counted, printable
+from sfra.core.errors import counted, listed, printable
 
 if TYPE_CHECKING:
     from sfra.auditing.examine import Examined, OnData
@@ -91,7 +91,8 @@ def _lines(found: Examined) -> Iterator[str]:
 
 
 def _measured(data: OnData) -> Iterator[str]:
-    yield f"Data           {data.source} ({counted(data.samples, 'sample', 'samples')}, {data.kind})"
+    numbering = f", labels by {data.numbering}" if data.numbering else ""
+    yield f"Data           {data.source} ({counted(data.samples, 'sample', 'samples')}, {data.kind}{numbering})"
     yield f"Accuracy       {100 * data.accuracy:.1f} %"
     unknown = [f"{label} ({100 * share:.1f} %)" for label, share in data.unknown.items()]
     yield f"Unrecognised   {_some(unknown) or 'none: every class is recognised in at least half of its samples'}"
@@ -131,6 +132,6 @@ def _audit(found: Examined, model: str, data: str | None, how: Mapping[str, Text
 
 
 def _some(names: list[str] | tuple[str, ...]) -> str:
-    """Write the first few of some names."""
+    """Write the first few of some names; those of classes may have commas in them."""
     more = f" and {len(names) - SHOWN:,} more" if len(names) > SHOWN else ""
-    return ", ".join(names[:SHOWN]) + more
+    return listed(names[:SHOWN]) + more

@@ -36,9 +36,10 @@ def _lead_on(report: AuditReport, model: str, data: str | None, how: Mapping[str
             yield _again("--data DATA")
         case "no-reference" | "like-hidden":
             reference = reference_beside(Path(model), report.forget_classes)
-            if not reference.exists():
-                yield from _train(report, model, data, how["arch"], reference)
-            yield _again(f"--reference {shlex.quote(str(reference))}{of_its_own.format('reference')}")
+            train = [] if reference.exists() else [*_train(report, model, data, how["arch"], reference)]
+            known = shlex.quote(str(reference)) if train or reference.exists() else "REFERENCE"
+            what = "" if known != "REFERENCE" else ", a model trained without the class"
+            yield from [*train, _again(f"--reference {known}{of_its_own.format('reference')}{what}")]
         case "inconclusive":
             yield _again("one more --reference, trained with another --seed")
             if settings["seeds"] < SEEDS:

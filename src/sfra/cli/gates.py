@@ -51,7 +51,8 @@ class Gate:
 
     def __str__(self) -> str:
         """Write it as it was understood."""
-        bound = f"({', '.join(self.bound)})" if isinstance(self.bound, tuple) else f"{self.bound:g}"
+        bound = ", ".join(self.bound) if isinstance(self.bound, tuple) else f"{self.bound:g}"
+        bound = f"({bound})" if self.symbol in ("in", "not in") else bound
         if self.name == "clear":
             bound = "true" if self.bound else "false"
         return f"{self.name} {self.symbol} {bound}"
@@ -85,7 +86,9 @@ def parse(text: str) -> Gate:
             expected=f"NAME OPERATOR NUMBER with one of {' '.join(OPERATORS)}, for example delta_rs>0.1; or "
             "clear==false; or verdict==recovered; or verdict in (recovered, inconclusive)",
             got=text,
-            do="put it in quotes, or the shell takes > for a redirection",
+            do="write == for equal"
+            if re.fullmatch(r"[^<>!=]+=[^=]+", text)
+            else "put it in quotes, or the shell takes > for a redirection",
         )
     return Gate(text=text, name=found[1], symbol=found[2], bound=bound)
 
@@ -118,7 +121,8 @@ def check_gates(
                 f"the result has no number named {gate.name}",
                 expected=", ".join(name for name in known if name.count(".") < 3),
                 got=gate.text,
-                do="for one of the other readings write SCALE.VARIANT.RULE.rs, such as native.released.worst-case.rs",
+                do=meant(gate.name, known)
+                or "for one of the other readings write SCALE.VARIANT.RULE.rs, such as native.released.worst-case.rs",
             )
         if gate.name not in ALWAYS and not data:
             raise _unmeasured(gate, "pass --data with labelled test data")

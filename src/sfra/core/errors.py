@@ -23,6 +23,16 @@ def counted(number: int, one: str, several: str) -> str:
     return f"{number:,} {one if number == 1 else several}"
 
 
+def listed(names: Iterable[str]) -> str:
+    """Write names one after the other, apart from each other even where they have commas in them.
+
+    >>> listed(["ox", "cow"]), listed(["tench, Tinca tinca", "ox"])
+    ('ox, cow', 'tench, Tinca tinca; ox')
+    """
+    several = list(names)
+    return ("; " if any("," in name for name in several) else ", ").join(several)
+
+
 def meant(given: object, known: Iterable[str]) -> str | None:
     """Suggest the known names that are close to a misspelt one; None if no name is.
 

@@ -98,7 +98,8 @@ def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> Ima
     floats = images.is_floating_point()
     if images.ndim not in (3, 4) or not (floats or images.dtype == torch.uint8) or 0 in images.shape[1:]:
         expected = "uint8 or floats of shape [n, h, w], [n, c, h, w] or (uint8) [n, h, w, c]"
-        raise InputError(f"the images of {source} are not images", expected=expected, got=_described(images))
+        do = "if the network takes vectors, call the array 'inputs'" if images.ndim == 2 else None
+        raise InputError(f"the images of {source} are not images", expected=expected, got=_described(images), do=do)
     if floats:
         _check_finite(images, f"the images of {source}")
     if images.ndim == 3:

@@ -258,7 +258,7 @@ class ImageSet(_Labelled):
                 f"the images of {self.source} {'would be normalised twice' if normalised else 'are not in 0 to 1'}",
                 expected="uint8, or floats in [0, 1]: they are still to be prepared for the model",
                 got=f"floats from {low:.4g} to {high:.4g}",
-                do="pass the images as they were before normalisation"
+                do="pass the images as they were before normalisation, or call the array 'inputs': it goes in as it is"
                 if normalised
                 else "pass them as uint8, or divide them by their largest value: 255 for bytes",
             )

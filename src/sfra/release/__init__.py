@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from torch import Tensor
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
 from sfra.release.base import LOADERS, Arch, Encoder, Loader, Options, Release, loader_of
+from sfra.release.checkpoint import INDEX_ENDING
 from sfra.release.directory import SfraDirectory
 from sfra.release.head import HeadLoader
 from sfra.release.huggingface import HuggingFaceDirectory, HuggingFaceId
@@ -80,7 +82,7 @@ def load(
                 f"{what} belongs to a state dict",
                 expected="a file of tensors, such as .safetensors, .pt or .ckpt",
                 got=f"{name} with {what}: {value}",
-                do="leave it out",
+                do=_file_inside(given) or "leave it out",
             )
     own = preprocess if isinstance(preprocess, Preprocess | OwnTransform | None) else OwnTransform(preprocess)
     options = Options(
@@ -88,3 +90,12 @@ def load(
     )
     release = source if isinstance(source, Release) else loader_of(given).load(given, options)
     return release if own is None else replace(release, preprocess=own, silent=False)
+
+
+def _file_inside(source: object) -> str | None:
+    """Name a file of tensors in a folder, which may be meant."""
+    if not (isinstance(source, Path) and source.is_dir()):
+        return None
+    endings = (INDEX_ENDING, *StateDictLoader.suffixes)
+    found = next((file for ending in endings for file in sorted(source.glob(f"*{ending}"))), None)
+    return None if found is None else f"pass the file itself: {found}"

@@ -64,6 +64,14 @@ def looks_like_tensors(file: Path) -> bool:
 def read_checkpoint(file: Path) -> Checkpoint:
     """Read every tensor of a file, or of the files that its index names."""
     sharded = file.name.endswith(INDEX_ENDING)
+    part = re.search(r"-0*(\d+)-of-0*(\d+)\.\w+$", file.name)
+    if part is not None and part[2] != "1":
+        raise InputError(
+            f"{file.name} is one of several files of a checkpoint",
+            expected=f"their index, called NAME{INDEX_ENDING}",
+            got=f"part {part[1]} of {part[2]}",
+            do="pass the index that lies beside it: the files that it names are read together",
+        )
     contents = [_read(shard) for shard in (read_index(file) if sharded else [file])]
     parts: dict[str, dict[str, Tensor]] = {}
     for content in contents:

@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 
 from torch import nn
 
-from sfra.core.errors import InputError, MissingPackageError
+from sfra.core.errors import InputError, MissingPackageError, meant
 from sfra.core.modules import import_file
 from sfra.release.base import one_line
 
@@ -48,12 +48,13 @@ def constructor(arch: str) -> Callable[[int], nn.Module]:
         model = called(create, arch, path, *positional, **keywords)
     else:
         file = Path(where).expanduser().resolve() if where.endswith(".py") else None
-        with _findable(Path.cwd() if file is None else file.parent):
+        with _findable(Path.cwd(), *(() if file is None else (file.parent,))):
             module = _imported(where, arch) if file is None else _executed(file)
             try:
                 factory: Any = reduce(getattr, path.split("."), module)
-            except AttributeError as problem:
-                raise InputError(f"there is no {where}:{path}", expected=FORMS, got=one_line(problem)) from None
+            except AttributeError:
+                do = meant(path, vars(module)) or "check the name"
+                raise InputError(f"there is no {path} in {where}", expected=FORMS, got=arch, do=do) from None
             model = called(factory, f"{where}:{path}", *positional, **keywords)
     return lambda classes: model
 
@@ -115,16 +116,17 @@ def called(factory: Callable[..., Any], name: str, *positional: Any, **keywords:
 
 
 @contextmanager
-def _findable(folder: Path) -> Iterator[None]:
-    """Look for modules in a folder too, after everything that is installed."""
-    added = str(folder) not in sys.path
-    sys.path += [str(folder)] if added else []
+def _findable(*folders: Path) -> Iterator[None]:
+    """Look for modules in some folders too, after everything that is installed."""
+    added = [folder for folder in dict.fromkeys(map(str, folders)) if folder not in sys.path]
+    sys.path += added
     importlib.invalidate_caches()
     try:
         yield
     finally:
-        if added and str(folder) in sys.path:
-            sys.path.remove(str(folder))
+        for folder in added:
+            if folder in sys.path:
+                sys.path.remove(folder)
 
 
 def _imported(package: str, arch: str) -> ModuleType:
@@ -160,8 +162,11 @@ def _executed(file: Path) -> ModuleType:
 
 
 def _broken(module: str, problem: Exception) -> InputError:
+    relative = "relative import" in str(problem)
     return InputError(
         f"{module} cannot be imported",
         got=one_line(f"{type(problem).__name__}: {problem}"),
-        do="run sfra in the environment and in the folder in which the model was trained",
+        do="name it by its package, in the folder that holds that: --arch package.module:Net"
+        if relative
+        else "run sfra in the environment and in the folder in which the model was trained",
     )

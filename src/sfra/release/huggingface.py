@@ -42,9 +42,9 @@ class HuggingFaceDirectory(Loader):
     def load(self, source: Path, options: Options) -> Release:
         """Let transformers build the model, then split it."""
         config = check_config(source)
+        prepare = options.preprocess or read_preprocess(source, config)  # a refusal need not wait for transformers
         model = load_classifier(source, check_weights(source))
         what = options.source or f"Hugging Face directory {source.resolve().name}"
-        prepare = options.preprocess or read_preprocess(source, config)
         release = load_module(
             model,
             options,

@@ -64,7 +64,8 @@ class ModuleEncoder:
             raise InputError(
                 "the model cannot process these images",
                 got=f"{images.dtype} of shape {list(images.shape)}: {one_line(problem)}",
-                do="prepare the images as the model expects them: --size, --channels (in Python: preprocess=)",
+                do="prepare the images as the model expects them: --size, --channels, a number for each channel in "
+                "--mean (in Python: preprocess=)",
             ) from problem
         else:
             raise self._changed("the call that was its head does not happen")

@@ -79,7 +79,8 @@ class OnnxEncoder:
             raise InputError(
                 "the model cannot process these images",
                 got=f"shape {list(images.shape)}: {one_line(problem)}",
-                do="prepare the images as the model expects them: --size, --channels (in Python: preprocess=)",
+                do="prepare the images as the model expects them: --size, --channels, a number for each channel in "
+                "--mean (in Python: preprocess=)",
             ) from None
         return torch.from_numpy(features), torch.from_numpy(output)
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor
 from torch.nn.functional import pad
 
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, meant
 from sfra.release.resample import FILTERS, resize
 
 MAX_SIDE = 4096
@@ -63,7 +63,8 @@ class Preprocess:
             )
         for name, value, known in (("resample", self.resample, FILTERS), ("channels", self.channels, CHANNELS)):
             if value is not None and value not in known:
-                raise InputError(f"there is no {name} {value!r}", expected=", ".join(known), got=value)
+                do = meant(value, known)
+                raise InputError(f"there is no {name} {value!r}", expected=", ".join(known), got=value, do=do)
         mean, std = torch.tensor(self.mean), torch.tensor(self.std)
         fit = len(mean) == len(std) or 1 in (len(mean), len(std))
         if not (torch.isfinite(mean).all() and torch.isfinite(std).all() and (std > 0).all() and len(mean) and fit):
