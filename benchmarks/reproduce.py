@@ -76,7 +76,7 @@ class Sitting(LocalPool):
 
     def submit(self, order: Order) -> Future[Any]:
         """Start an order, or answer that it is taken, for the run to look at it again."""
-        longer = 1 + OTHERS * (self.width - 1)
+        longer = 1 + OTHERS * len(self._busy)
         if order.kind not in ("train", "unlearn") or time.monotonic() + longer * self._seconds(order) < self._end:
             return super().submit(order)
         if not self._busy:
