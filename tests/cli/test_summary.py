@@ -176,6 +176,16 @@ def test_no_line_is_wider_than_the_terminal_and_nothing_is_cut_off(report: Audit
     assert "…" not in shown
 
 
+def test_on_a_narrow_terminal_words_stay_whole_and_the_last_columns_go(report: AuditReport) -> None:
+    lines = text(report, width=60).splitlines()
+    assert max(map(len, lines)) <= 60
+    readings = next(line for line in lines if "Forget row" in line).split()
+    assert readings == ["Scale", "Forget", "row", "Rule", "RS", "ΔRS"]
+    assert any("canonical" in line and "released" in line and "source-free" in line for line in lines)
+    assert any(line.split()[:1] == ["Accuracy"] for line in lines)
+    assert any(line.split()[:3] == ["retain", "the", "other"] for line in lines)
+
+
 def test_text_from_files_cannot_reach_the_terminal_as_codes_or_markup(report: AuditReport) -> None:
     names = ("ant", "cat", "dog", "[red]o\x1b[2Jx[/red]", "pig")
     shown = text(replace(report, class_names=names, model=replace(report.model, source="x\x1b]0;y\x07")))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
 from io import StringIO
 from pathlib import Path
 from typing import Any, Literal
 
-from rich.console import Console, Group, RenderableType
+from rich.console import Console, ConsoleOptions, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -21,6 +22,9 @@ from sfra.core.errors import counted, printable
 
 SEVERITIES = {"critical": "bold red", "warning": "yellow", "info": "bold cyan"}
 """Colours of severities. The words say the same."""
+
+LEAST_COLUMNS = 4
+"""Columns of a table that are shown however narrow a terminal is."""
 
 VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restored-row": ", forget row restored"}
 
@@ -292,11 +296,31 @@ def _grid() -> Table:
 
 def _table(*headers: str, left: int = 2) -> Table:
     """Make a table without lines whose first columns are text and whose others are numbers."""
-    table = Table(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
+    table = _Fitting(box=None, padding=(0, 2, 0, 0), pad_edge=False, header_style="bold")
     for position, header in enumerate(headers):
         justify: Literal["left", "right"] = "left" if position < left else "right"
         table.add_column(header, justify=justify, no_wrap=position >= left, overflow="fold")
     return table
+
+
+class _Fitting(Table):
+    """A table that leaves out its last columns where a terminal is too narrow for whole words and numbers."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> Iterator[Any]:
+        part = copy(self)
+        while len(part.columns) > LEAST_COLUMNS and _least_width(part) > options.max_width:
+            part.columns = part.columns[:-1]
+        yield from Table.__rich_console__(part, console, options)
+
+
+def _least_width(table: Table) -> int:
+    """Add up the longest words of columns that wrap, and the longest cells of others, with the space between them."""
+    wide = 0
+    for column in table.columns:
+        cells = [str(cell) for cell in (column.header, *column.cells)]
+        parts = [part for cell in cells for part in (cell.split("\n") if column.no_wrap else cell.split())]
+        wide += max(map(len, parts), default=0) + 2
+    return wide - 2
 
 
 def _indent(content: RenderableType) -> Padding:
