@@ -78,6 +78,17 @@ def test_a_share_that_falls_is_told_and_begins_nothing(capsys: Capture) -> None:
     ]
 
 
+def test_no_time_is_named_before_enough_of_a_share_is_done(capsys: Capture) -> None:
+    times = iter([0.0, 20.0, 40.0])
+    tell = Lines(clock=lambda: next(times))
+    for done in (0, PARTS // 500, PARTS // 5):
+        tell("auditing (relearning)", done, PARTS)
+    assert capsys.readouterr().err.splitlines()[1:] == [
+        "auditing (relearning): 0 %",
+        "auditing (relearning): 20 %, about 3 min left",
+    ]
+
+
 def test_time_left_does_not_count_what_an_earlier_run_did(capsys: Capture) -> None:
     times = iter([0.0, 20.0])
     tell = Lines(clock=lambda: next(times))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sfra.cli.command import say
-from sfra.core.progress import PARTS, begins, duration, named, share_of
+from sfra.core.progress import PARTS, begins, duration, named, share_of, time_left
 
 if TYPE_CHECKING:
     from rich.progress import Progress as Bar
@@ -93,8 +93,8 @@ class Lines:
                 say(beginning(stage, done, total))
         elif self.first[1] < done < total and now - self.told[0] >= PAUSE and self._moved(done, total):
             self.told = (now, done)
-            left = (now - self.first[0]) / (done - self.first[1]) * (total - done)
-            say(f"{stage}: {share_of(done, total)}, about {duration(left)} left")
+            left = time_left(now - self.first[0], done - self.first[1], done, total)
+            say(f"{stage}: {share_of(done, total)}{left and f', {left}'}")
         self.stage, self.done = stage, done
 
     def _moved(self, done: int, total: int) -> bool:
@@ -137,8 +137,7 @@ class StageBar:
             self.bar.remove_task(self.task)
             self.task = self.bar.add_task(stage, total=total, completed=done, left="", count="")
             self.first = (now, done)
-        rate = (now - self.first[0]) / (done - self.first[1]) if done > self.first[1] else None
-        left = "" if rate is None else f"about {duration(rate * (total - done))} left"
+        left = time_left(now - self.first[0], done - self.first[1], done, total)
         count = share_of(done, total).replace(" of ", "/")
         self.bar.update(self.task, completed=done, total=total, left=left, description=stage, count=count)
         self.stage, self.done = stage, done

@@ -36,10 +36,9 @@ class Line:
             return
         self.told = now
         full = round(WIDTH * done / max(total, 1))
-        since, ahead = now - self.first[0], done - self.first[1]
-        left = f", about {duration(since / ahead * (total - done))} left" if ahead > 0 and done < total else ""
+        left = time_left(now - self.first[0], done - self.first[1], done, total) if done < total else ""
         count = f" {share_of(done, total)}" if total > 1 else ""
-        self.write(f"{'█' * full}{'░' * (WIDTH - full)} {stage}{count}{left}")
+        self.write(f"{'█' * full}{'░' * (WIDTH - full)} {stage}{count}{left and f', {left}'}")
 
     def write(self, text: str) -> None:
         """Write over what stands in the line."""
@@ -80,6 +79,16 @@ def share_of(done: int, total: int) -> str:
     ('3 of 700', '4 %')
     """
     return f"{100 * done // total} %" if total == PARTS else f"{done:,} of {total:,}"
+
+
+def time_left(since: float, ahead: int, done: int, total: int) -> str:
+    """Say how long the rest takes, after ``ahead`` was done in some seconds; nothing before 1 % of a share is done.
+
+    >>> time_left(10.0, 5, 5, 10), time_left(10.0, PARTS // 500, PARTS // 500, PARTS)
+    ('about 10 s left', '')
+    """
+    enough = PARTS // 100 if total == PARTS else 1
+    return f"about {duration(since / ahead * (total - done))} left" if ahead >= enough else ""
 
 
 def duration(seconds: float) -> str:
