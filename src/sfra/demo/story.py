@@ -110,16 +110,12 @@ def run_demo(out: Path | None = None, *, seed: int = 0, progress: Progress | Non
         forget=FORGET, audited=tuple(audited), reference_rs=audited[0].report.reference_rs or 0.0, out=out
     )
     if out is not None:
-        _write(result, out)
+        for one in result.audited:
+            one.report.save(out / one.model.name)
+        text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
+        write_atomically(out / "demo.json", text.encode())
+        _write_page(result, out / PAGE)
     return result
-
-
-def _write(result: DemoResult, out: Path) -> None:
-    for one in result.audited:
-        one.report.save(out / one.model.name)
-    text = json.dumps(result.to_dict(), indent=1, ensure_ascii=False, allow_nan=False)
-    write_atomically(out / "demo.json", text.encode())
-    _write_page(result, out / PAGE)
 
 
 def _write_page(result: DemoResult, path: Path) -> None:

@@ -51,7 +51,6 @@ def diagnose(
     proposal: str = "gaussian",
     epsilons: Sequence[float] = BUDGETS,
     bootstrap: int = BOOTSTRAP,
-    seed: int = 0,
 ) -> Diagnostics:
     """Diagnose what an audit gathered, at one of its settings.
 
@@ -62,7 +61,6 @@ def diagnose(
         proposal: Name of the proposal that the probes were drawn from.
         epsilons: Retain budgets of the trade-off.
         bootstrap: Bootstrap samples of the margin.
-        seed: Seed of the bootstrap.
     """
     chosen = setting or evidence.runs[0].setting
     runs = [run for run in evidence.runs if run.setting == chosen]
@@ -86,7 +84,6 @@ def diagnose(
         proposal=proposal,
         epsilons=epsilons,
         bootstrap=bootstrap,
-        seed=seed,
     )
 
 
@@ -105,7 +102,6 @@ def diagnose_parts(
     epsilons: Sequence[float] = BUDGETS,
     bootstrap: int = BOOTSTRAP,
     points: int = POINTS,
-    seed: int = 0,
 ) -> Diagnostics:
     """Compute alignment, margin, confidence, trade-off and support from their parts.
 
@@ -134,8 +130,6 @@ def diagnose_parts(
     return replace(
         bare,
         alignment=over_seeds([alignment(one, features, labels, forget, gain=gain) for one in probes]),
-        margin=margin(
-            head, probes[0], features, labels, forget, gain=gain, bootstrap=bootstrap, points=points, seed=seed
-        ),
+        margin=margin(head, probes[0], features, labels, forget, gain=gain, bootstrap=bootstrap, points=points),
         confidence=confidence(head, features, labels, forget, gain=gain),
     )

@@ -60,7 +60,6 @@ def sensitivity(
     n: Sequence[int],
     m: Sequence[int],
     config: AuditConfig | None = None,
-    variant: str = "released",
     rule: str = "source-free",
     progress: Progress | None = None,
 ) -> Sensitivity:
@@ -76,7 +75,6 @@ def sensitivity(
         n: Candidates per retain class.
         m: Probes per retain class.
         config: All other settings, the scale (``config.kappa``) among them; ``n`` and ``m`` in it do not count.
-        variant: The forget row ``released``, ``reset-row`` or, for a head without it, ``restored-row``.
         rule: Which epoch counts: ``source-free`` or ``worst-case``.
         progress: Called with what is going on, how many pairs are done and of how many.
 
@@ -92,7 +90,7 @@ def sensitivity(
     if rule not in usable_rules:
         raise InputError("sensitivity cannot use this rule", expected=" or ".join(usable_rules), got=rule)
     config = config or AuditConfig()
-    setting = Setting(scale=config.scales.verdict, variant=variant)
+    setting = Setting(scale=config.scales.verdict, variant="released")
     pairs = [(a, b) for a in sorted(set(n)) for b in sorted(set(m))]
     usable = [(a, b) for a, b in pairs if (1 + len(forget)) * b <= a]
     if not usable:
@@ -108,7 +106,9 @@ def sensitivity(
         found = next(one for one in scores(measured) if one.rule == rule)
         points.append(msgspec.convert({**msgspec.structs.asdict(found), "n": a, "m": b}, Point))
     left_out = tuple(pair for pair in pairs if pair not in usable)
-    return Sensitivity(scale=setting.scale.name, variant=variant, rule=rule, points=tuple(points), left_out=left_out)
+    return Sensitivity(
+        scale=setting.scale.name, variant=setting.variant, rule=rule, points=tuple(points), left_out=left_out
+    )
 
 
 def sensitivity_from_rows(

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-import torch
-
 from sfra.attack.probes import MAX_DRAWS, Probes, proposals, sample_probes
 from sfra.attack.scale import Native, Scale, place
 from sfra.core.errors import SamplingError
@@ -60,7 +58,6 @@ def compare_support(
     names: Sequence[str] | None = None,
     scale: Scale = Native(),  # noqa: B008  (frozen)
     seed: int = 0,
-    device: str | torch.device | None = None,
     max_draws: int = MAX_DRAWS,
     threads: int | None = None,
 ) -> tuple[ProposalSupport, ...]:
@@ -76,7 +73,6 @@ def compare_support(
         names: Proposals; all of them by default.
         scale: Scale of the head.
         seed: Seed of all draws.
-        device: Where to compute.
         max_draws: Draw budget of each proposal.
         threads: Worker threads on the CPU.
 
@@ -89,15 +85,7 @@ def compare_support(
     for name in names if names is not None else proposals.names():
         try:
             probes = sample_probes(
-                placed,
-                tuple(forget),
-                n=n,
-                m=m,
-                proposal=name,
-                seed=seed,
-                device=device,
-                max_draws=max_draws,
-                threads=threads,
+                placed, tuple(forget), n=n, m=m, proposal=name, seed=seed, max_draws=max_draws, threads=threads
             )
         except SamplingError as problem:
             rows.append(ProposalSupport(proposal=name, failure=str(problem)))

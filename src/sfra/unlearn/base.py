@@ -248,7 +248,6 @@ def choose(
     validation: Samples,
     rebuild: Rebuild | None = None,
     seed: int = 0,
-    device: torch.device | str | None = None,
 ) -> Unlearned:
     """Run every candidate and return the result of the highest AUS on the validation split.
 
@@ -260,9 +259,7 @@ def choose(
     results = []
     for method in candidates:
         try:
-            results.append(
-                method(model, train, forget, validation=validation, rebuild=rebuild, seed=seed, device=device)
-            )
+            results.append(method(model, train, forget, validation=validation, rebuild=rebuild, seed=seed))
         except InputError as problem:
             if problem.what != DIVERGED:
                 raise
