@@ -131,7 +131,7 @@ def test_a_state_dict_shares_its_architecture_with_a_reference_given_as_a_path(t
     assert again.delta_rs == report.delta_rs
 
 
-@pytest.mark.parametrize("name", ["resnet18", "resnet18-small", "swin-t", "vit-b-16"])
+@pytest.mark.parametrize("name", ["resnet18", "swin-t"])
 def test_a_network_of_the_paper_is_saved_loaded_and_audited_at_its_real_size(name: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     import_module("sfra.models.backbones.pretrained")

@@ -38,6 +38,8 @@ def _choose(jaxtyped: Callable[..., Any]) -> Callable[..., Any]:
             if isinstance(target, FunctionType):
                 if "tl.constexpr" in target.__annotations__.values():
                     return target  # a kernel of Triton is compiled from its source
+                if "<locals>" in target.__qualname__:
+                    return target  # made anew by every call of the function around it, and a check takes 1 ms to make
                 hints = {name: _resolved(hint, target.__globals__) for name, hint in target.__annotations__.items()}
                 if not any(map(has_axes, hints.values())):
                     target.__annotations__ = hints

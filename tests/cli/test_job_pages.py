@@ -85,8 +85,7 @@ def save(toy: Toy, name: str) -> None:
 
 
 @pytest.mark.usefixtures("files")
-@pytest.mark.parametrize("system", [github, gitlab])
-@pytest.mark.parametrize(("cleared", "code"), [(False, 1), (True, 0)])
+@pytest.mark.parametrize(("system", "cleared", "code"), [(github, False, 1), (gitlab, True, 0)])
 def test_the_example_gates_a_model(system: Any, cleared: bool, code: int) -> None:
     save(never_seen(seed=6).with_row(0.5 * ROWS[FORGET], -1.0) if cleared else hidden(), "model")
     save(never_seen(), "reference")
