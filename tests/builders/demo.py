@@ -46,9 +46,9 @@ def make_demo(folder: Path) -> None:
         story.run_demo(folder / "out")
 
 
-def read_models(folder: Path) -> Made:
+def read_models(folder: str | Path) -> Made:
     """Read the models that :func:`make_demo` kept."""
-    made = torch.load(folder / "models.pt", weights_only=False)
+    made = torch.load(Path(folder) / "models.pt", weights_only=False)
     assert isinstance(made, Made)
     return made
 
