@@ -32,7 +32,7 @@ def test_head_is_described_with_its_odd_row_and_what_is_missing(files: Files, ca
     ran = run(capfd, "doctor", files.head)
     assert ran.code == 0
     shown = words(ran.out)
-    assert f"Model head file {files.head} (head)" in shown
+    assert f"Model head file {files.head.name} (head)" in shown
     assert f"Head {C} outputs, {D} features; norm 3.00 and bias +0.00 in the median" in shown
     assert "Odd rows 3 (norm 0.00, bias -3.00)" in shown
     assert "--data features, the inputs of the head, and labels: without it nothing is measured" in shown

@@ -181,7 +181,7 @@ def test_the_last_linear_layer_of_a_state_dict_is_a_head(tmp_path: Path) -> None
     assert torch.equal(release.head.weight, net.state_dict()["3.weight"])
     assert torch.equal(release.head.bias, net.state_dict()["3.bias"])
     assert release.encoder is None
-    assert release.source == f"head file {tmp_path / 'net.ckpt'} (layer net.3)"
+    assert release.source == "head file net.ckpt (layer net.3)"
 
 
 @pytest.mark.parametrize("name", ["net.1", "net.1.weight"])
@@ -220,7 +220,7 @@ def test_a_state_dict_and_its_features_are_audited(tmp_path: Path) -> None:
     features = np.random.default_rng(0).normal(size=(100, 16)).astype("float32")
     labels = np.arange(100) % 5
     report = sfra.audit(tmp_path / "net.pth", 3, data=(features, labels), n=100, m=10, epochs=1, self_controls=0)
-    assert report.model.source == f"head file {tmp_path / 'net.pth'} (layer 3)"
+    assert report.model.source == "head file net.pth (layer 3)"
     with pytest.raises(InputError, match=r"(?s)has no encoder, so images cannot be measured.*--arch"):
         sfra.audit(tmp_path / "net.pth", 3, data=(np.zeros((10, 1, 8, 8), "float32"), labels[:10]), n=100, m=10)
 

@@ -119,6 +119,15 @@ def test_the_budget_curve_is_the_mean_over_seeds_of_rs_at_that_budget(audit: Aud
     assert {epsilon: told[float(epsilon)] for epsilon in audit.rs_at} == pytest.approx(audit.rs_at, abs=1e-6)
 
 
+def test_without_a_reference_all_layers_of_the_budget_share_one_scale_of_colours(audit: AuditResult) -> None:
+    """Two scales make the browser warn on its console."""
+    alone = msgspec.structs.replace(audit, traces=tuple(run for run in audit.traces if run.subject == "model"))
+    layers = audit_budget_figure(alone).to_dict()["layer"]
+    tints = [layer["encoding"]["color"]["scale"] for layer in layers if "color" in layer["encoding"]]
+    assert len(tints) > 1
+    assert all(one == tints[0] for one in tints)
+
+
 def test_confusion_shows_every_sample_once_for_each_head(audit: AuditResult) -> None:
     shown = rows_of(audit_confusion_figure(audit), "answer", "count")
     assert audit.confusion is not None

@@ -32,7 +32,7 @@ def report() -> AuditReport:
 def test_card_shows_verdict_numbers_and_picture(report: AuditReport) -> None:
     shown = replace(report, verdict="recovered", statement="It comes back.", rs=0.8754, rs_interval=(0.81, 0.93))
     card = replace(shown, delta_rs=0.5, delta_rs_interval=(0.4, 0.6))._repr_html_()
-    for text in ("recovered</strong>", "It comes back.", "0.88", "95 % interval 0.81 to 0.93", "+0.50", "0.40 to 0.60"):
+    for text in ("recovered</strong>", "It comes back.", "0.88", "interval 0.81 to 0.93", "+0.50", "+0.40 to +0.60"):
         assert text in card
     [picture] = re.findall(r'src="data:image/svg\+xml;base64,([^"]*)"', card)
     assert base64.b64decode(picture).startswith(b"<svg")

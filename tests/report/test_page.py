@@ -53,8 +53,8 @@ def test_the_page_of_an_unusable_audit_names_cause_and_remedy_and_shows_no_score
     audit = replace(true_result(), verdict=code, statement=statement, findings=(cause, mild))
     alone = Parsed(audit_page(audit, date=DATE))
     control = Parsed(audit_page(replace(audit, verdict="recovered", findings=(mild,)), date=DATE))
-    assert statement in alone.text
-    assert "What to do: divide by 255." in alone.text
+    assert VERDICTS["unusable"].sentence in alone.text
+    assert alone.text.count("The images are in another range. What to do: divide by 255.") == 1
     assert alone.all("svg") == []
     for number in ("Every reading", "What comes back, and what it costs", "no sign of recovery", "95 % interval"):
         assert number not in alone.text
@@ -62,6 +62,16 @@ def test_the_page_of_an_unusable_audit_names_cause_and_remedy_and_shows_no_score
     rows = Parsed(overview_page([("one", audit)], date=DATE)).text
     assert f"{audit.rs:.2f}" not in rows
     assert alone.open == []
+
+
+def test_a_verdict_that_rests_on_the_fresh_row_says_so_beside_the_numbers_of_the_released_one() -> None:
+    first, *others = true_result().results
+    fresh = replace(first, variant="reset-row", verdict="recovered", rs=0.777, delta_rs=0.666, forget_after=0.888)
+    released = replace(first, verdict="not-recovered")
+    audit = replace(true_result(), verdict="recovered-after-reset", results=(released, fresh, *others))
+    says = "rests on the reading with a fresh forget row: RS 0.78, ΔRS +0.67, forget accuracy 88.8 %."
+    assert says in Parsed(audit_page(audit, date=DATE)).text
+    assert "rests on" not in Parsed(audit_page(replace(audit, verdict="not-recovered"), date=DATE)).text
 
 
 def test_every_element_is_closed_and_there_is_one_main_heading(parsed: Parsed) -> None:

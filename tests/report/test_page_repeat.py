@@ -96,7 +96,7 @@ def test_placeholders_are_named_and_no_others() -> None:
         "MODEL, DATA, REFERENCE and REFERENCE_DATA stand for your own files; audit.json has their fingerprints."
     ]
     alone = true_result(data=None, references=[])
-    assert command_notes(alone) == ["MODEL stands for your own file; audit.json has their fingerprints."]
+    assert command_notes(alone) == ["MODEL stands for your own file; audit.json has its fingerprint."]
     assert "--data" not in command(alone)
 
 

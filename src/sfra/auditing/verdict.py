@@ -52,13 +52,13 @@ class Look:
 KINDS: dict[Kind, Look] = {
     "back": Look(words="the class comes back", terminal="bold red", light="#9a2c06", dark="#ffab85"),
     "clear": Look(
-        words="the class does not come back, and this audit would have seen it",
+        words="no memory of the class is found, and this audit would have found it",
         terminal="bold cyan",
         light="#1a5c94",
         dark="#8cc4ff",
     ),
     "blind": Look(
-        words="the class does not come back, and nothing shows that it would have been seen",
+        words="no memory of the class is found, and nothing shows that it would have been",
         terminal="bold magenta",
         light="#5b3a8c",
         dark="#cbb2f5",
@@ -136,7 +136,7 @@ VERDICTS: dict[str, Verdict] = {
     ),
     "blind": Verdict(
         kind="blind",
-        sentence="The class does not come back, but nothing shows that this audit would have seen it. This is no "
+        sentence="This audit finds no memory of the class, but nothing shows that it would have found any. This is no "
         "all-clear.",
         do="Pass the original as --control, or relearn longer (--epochs); do not pass --no-reset-row. "
         "Until then, claim nothing.",

@@ -23,7 +23,7 @@ class HeadLoader(Loader):
         """Wrap the head."""
         if isinstance(source, Head):
             return head_release(source, "a head")
-        return head_release(Head.load(source), f"head file {source}")
+        return head_release(Head.load(source), f"head file {source.name}")
 
 
 def head_release(head: Head, source: str) -> Release:

@@ -49,7 +49,7 @@ class StateDictLoader(Loader):
             _refuse_derived(checkpoint, {})
             layer, head = last_layer(checkpoint, key=options.key, head_key=options.head_key)
             of_layer = f" (layer {one_line(layer, 120)})" if layer else ""
-            return head_release(head, f"head file {source}{of_key}{of_layer}")
+            return head_release(head, f"head file {source.name}{of_key}{of_layer}")
         if options.head_key is not None:
             raise InputError(
                 "a head by name belongs to a state dict without an architecture",

@@ -7,14 +7,14 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from html import escape
 
-from sfra.auditing.result import AuditResult, Interval
+from sfra.auditing.result import AuditResult
 from sfra.auditing.verdict import VERDICTS
 from sfra.core.errors import InputError, MissingPackageError, meant
 from sfra.report.classes import class_name
 from sfra.report.export import drawable, render
 from sfra.report.figures import Chart, plan_audit
 from sfra.report.page import audit_page
-from sfra.report.page.audit import PICTURE
+from sfra.report.page.audit import PICTURE, rests_on_fresh_row
 from sfra.report.page.html import number, percent, signed, span
 
 
@@ -27,7 +27,8 @@ def card(audit: AuditResult) -> str:
         f"<p>{_text(f'{audit.model.source}; forgotten: {lost}')}</p>",
     ]
     if audit.rs is not None and audit.verdict != "unusable":
-        parts += [_table(numbers(audit)), _picture(audit)]
+        rests = rests_on_fresh_row(audit)
+        parts += [_table(numbers(audit)), *([f"<p>{_text(rests)}</p>"] if rests else []), _picture(audit)]
     codes = ", ".join(f"{finding.code} ({finding.severity})" for finding in audit.findings)
     parts += [f"<p>Findings: {_text(codes)}. <code>sfra explain CODE</code> says more.</p>"] if codes else []
     edge = f"border-left: 6px solid {VERDICTS[audit.verdict].look.light}; padding-left: 1em"
@@ -63,13 +64,11 @@ def numbers(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
     for name, pair in (("other classes", audit.retain), ("forgotten class", audit.forget)):
         shown = f"{percent(pair.before)} → {percent(pair.after)}"
         yield f"accuracy, {name}", shown, "before and after relearning"
-    yield "RS", number(audit.rs), f"{_interval(audit.rs_interval)}0: nothing comes back; 1: all of it, at no cost"
+    between = "" if audit.rs_interval is None else f"95 % interval {span(audit.rs_interval)}; "
+    yield "RS", number(audit.rs), f"{between}0: nothing comes back; 1: all of it, at no cost"
     against = "RS minus that of a model that never saw it" if audit.delta_rs is not None else "no reference was given"
-    yield "ΔRS", signed(audit.delta_rs), f"{_interval(audit.delta_rs_interval)}{against}"
-
-
-def _interval(values: Interval | None) -> str:
-    return "" if values is None else f"95 % interval {span(values)}; "
+    between = "" if audit.delta_rs_interval is None else f"95 % interval {span(audit.delta_rs_interval, sign=True)}; "
+    yield "ΔRS", signed(audit.delta_rs), f"{between}{against}"
 
 
 def _picture(audit: AuditResult) -> str:

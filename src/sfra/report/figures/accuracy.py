@@ -87,9 +87,8 @@ def _panel(audit: AuditResult, rows: Sequence[Mapping[str, Any]], which: str, st
     base = chart(shown).encode(y=y, x=x)
     solid = alt.condition(f"datum.subject == '{MODEL}'", alt.value(0.95), alt.value(0.45))
     tooltip = ["subject:N", *numbers("before", "after", format=".1%")]
-    lost = forget_of(audit).removeprefix("Forget ")
     title = alt.TitleParams(
-        text=f"accuracy on the forgotten {lost}" if which == "forget" else "accuracy on all other classes",
+        text=f"accuracy on the forgotten {forget_of(audit)}" if which == "forget" else "accuracy on all other classes",
         fontSize=style.font_size,
         color=tint,
         offset=4,
@@ -109,7 +108,7 @@ def _panel(audit: AuditResult, rows: Sequence[Mapping[str, Any]], which: str, st
 
 
 def _percent(share: float) -> str:
-    return f"{100 * share:.1f}".removesuffix(".0")
+    return f"{100 * share:.1f}" if share else "0"
 
 
 @figure("overview", title="What comes back in each model", needs="results")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from sfra.auditing.result import AuditResult
@@ -55,7 +55,7 @@ def audit_budget_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
             rows.append({"subject": subject, "epsilon": epsilon} | found)
     told = ", ".join(f"RS@{epsilon} {rs:.2f}" for epsilon, rs in audit.rs_at.items())
     alt, height = altair(), 140 if style.size == "column" else 200
-    colour, shape = _subjects(rows, style)
+    colour, shape = _subjects(style)
     x = loss_axis("epsilon", "retain budget ε (percentage points)")
     base = chart(rows).encode(x=x, y=score("y", title="RS@ε"), color=colour)
     tooltip = ["subject:N", alt.Tooltip("epsilon:Q", format=".2%", title="ε"), *numbers("rs"), "epoch:N"]
@@ -81,13 +81,12 @@ def _tints(style: Style) -> dict[str, str]:
     return {"model": style.colours.forget, "reference": style.colours.ink}
 
 
-def _subjects(rows: Sequence[Mapping[str, Any]], style: Style) -> tuple[Any, Any]:
+def _subjects(style: Style) -> tuple[Any, Any]:
     """Give model and reference their colours and shapes."""
-    alt, tints, shapes = altair(), _tints(style), {"model": "circle", "reference": "square"}
-    there = list(dict.fromkeys(row["subject"] for row in rows))
+    alt, tints = altair(), _tints(style)
     return (
-        alt.Color("subject:N", legend=None, scale=alt.Scale(domain=there, range=[tints[name] for name in there])),
-        alt.Shape("subject:N", legend=None, scale=alt.Scale(domain=there, range=[shapes[name] for name in there])),
+        alt.Color("subject:N", legend=None, scale=alt.Scale(domain=list(tints), range=list(tints.values()))),
+        alt.Shape("subject:N", legend=None, scale=alt.Scale(domain=list(tints), range=["circle", "square"])),
     )
 
 
@@ -176,7 +175,7 @@ def audit_sweep_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
     return finish(
         _draw_sweep(rows, kappas, audit.settings.get("kappa"), style),
         style,
-        subtitle=[f"{forget_of(audit)}. Rule {audit.rule}. Highest RS {sweep.best_rs:.2f}.{area}"],
+        subtitle=[f"Forget {forget_of(audit)}. Rule {audit.rule}. Highest RS {sweep.best_rs:.2f}.{area}"],
         description=f"RS of the model over {len(kappas)} scales from κ = {kappas[0]:.2f} to {kappas[-1]:.2f}, "
         f"at most {sweep.best_rs:.2f}.{area}",
     )
@@ -185,7 +184,7 @@ def audit_sweep_figure(audit: AuditResult, *, style: Style = LIGHT) -> Chart:
 def _draw_sweep(rows: Sequence[dict[str, Any]], kappas: Sequence[float], canonical: Any, style: Style) -> Any:
     alt, colours = altair(), style.colours
     height = 160 if style.size == "column" else 240
-    colour, shape = _subjects(rows, style)
+    colour, shape = _subjects(style)
     ticks = kappas[:: max(1, len(kappas) // 5)]
     x = at("x", "kappa", "scale κ", (kappas[0], kappas[-1]), scale="log", values=ticks, format=".2~f")
     base = chart(rows).encode(x=x, y=score("y"), color=colour)
@@ -232,7 +231,7 @@ def audit_acceptance_figure(audit: AuditResult, *, style: Style = LIGHT) -> Char
         subtitle=[
             reading_of(audit),
             f"{first.retain:,} retain and {first.forget:,} forget probes out of {first.draws:,} draws. "
-            f"Dashed: an equal share, {1 / len(rows):.2%}.{note}",
+            f"Dashed: an equal share, {100 / len(rows):.3g} %.{note}",
         ],
         description=f"Share of the draws that each of {len(rows)} classes wins, from {lowest['share']:.2g} "
         f"({lowest['name']}) to {max(shares):.2g}.{note}",

@@ -29,13 +29,13 @@ def verdict_score(audit: AuditResult) -> Score:
 
 def reading_of(audit: AuditResult) -> str:
     """Say what was audited and how it is read."""
-    return f"{forget_of(audit)}. Scale {audit.scale}; rule {audit.rule}; forget row: {audit.variant}."
+    return f"Forget {forget_of(audit)}. Scale {audit.scale}; rule {audit.rule}; forget row: {audit.variant}."
 
 
 def forget_of(audit: AuditResult) -> str:
-    """Name the forget classes: ``Forget classes 1, 6 and 8``."""
+    """Name the forget classes: ``classes 1, 6 and 8``."""
     *first, last = (label_name(label, audit.class_names) for label in audit.forget_classes)
-    return f"Forget classes {', '.join(first)} and {last}" if first else f"Forget class {last}"
+    return f"classes {', '.join(first)} and {last}" if first else f"class {last}"
 
 
 def readings_of(audit: AuditResult) -> dict[str, tuple[str, str]]:
@@ -43,7 +43,7 @@ def readings_of(audit: AuditResult) -> dict[str, tuple[str, str]]:
     main = (audit.scale, audit.variant)
     others = [(one.scale, one.variant) for one in audit.results if one.scale in ("native", "canonical", audit.scale)]
     there = [place for place in dict.fromkeys([main, *others]) if traces_of(audit, *place)]
-    return {f"{scale}, {variant}": (scale, variant) for scale, variant in there}
+    return {f"{scale.replace('kappa=', 'κ = ')}, {variant}": (scale, variant) for scale, variant in there}
 
 
 def trace_rows(audit: AuditResult, scale: str, variant: str, *, keep: set[int]) -> list[dict[str, Any]]:

@@ -16,6 +16,7 @@ from sfra.auditing.verdict import KINDS, VERDICTS
 from sfra.core.errors import counted
 from sfra.report.classes import class_name
 from sfra.report.figures import plan_audit, plan_audits
+from sfra.report.figures.readings import forget_of
 from sfra.report.page.charts import Charts, runtime
 from sfra.report.page.html import (
     MISSING,
@@ -58,7 +59,8 @@ def audit_page(audit: AuditResult, *, date: str, label: str | None = None) -> st
     """
     charts, name = Charts(), label or audit.model.source
     view = audit_view(audit, charts, key="audit", label=name, alone=True)
-    title = question(view["forget_names"])
+    several = len(view["forget_names"]) > 1
+    title = f"Have {forget_of(audit)} been forgotten?" if several else f"Has {view['forget_names'][0]} been forgotten?"
     return make_page("audits.html.j2", [view], charts, title=title, date=date, lead="", overview=[])
 
 
@@ -88,16 +90,6 @@ def overview_page(
     ]
     overview = charts.add("all", plan_audits(audits))
     return make_page("audits.html.j2", views, charts, title=title, date=date, lead=lead, overview=overview)
-
-
-def question(names: Sequence[str]) -> str:
-    """Ask what an audit answers.
-
-    >>> question(["class 7"]), question(["cat (3)", "dog (5)"])
-    ('Has class 7 been forgotten?', 'Have cat (3) and dog (5) been forgotten?')
-    """
-    *first, last = names
-    return f"Have {', '.join(first)} and {last} been forgotten?" if first else f"Has {last} been forgotten?"
 
 
 def make_page(template: str, views: Sequence[View], charts: Charts, *, title: str, date: str, **view: Any) -> str:
@@ -170,9 +162,10 @@ def audit_view(
             "kind": "clear" if reference else VERDICTS[audit.verdict].kind,
             "badge": badge,
             "codes": {badge, *(one.verdict for one in audit.results), *(one.verdict for one in audit.classes)},
-            "statement": BADGES[REFERENCE] if unlike else audit.statement,
+            "statement": BADGES[REFERENCE] if unlike else audit.statement if usable else BADGES[audit.verdict],
             "reading": reading_words(audit.scale, audit.rule, audit.variant),
             "measured": measured(audit),
+            "rests": rests_on_fresh_row(audit),
             "picture": [one for one in drawn if one["key"] == f"{key}-{PICTURE}"],
             "charts": [one for one in drawn if one["key"] != f"{key}-{PICTURE}"],
             "findings": critical(audit.findings) or audit.findings,
@@ -211,13 +204,30 @@ def measured(audit: AuditResult) -> str:
     return f"{counted(audit.data.samples, 'sample', 'samples')} of {audit.data.source}{against}"
 
 
+def rests_on_fresh_row(audit: AuditResult) -> str:
+    """Say so where the verdict rests on the reading with a fresh forget row, and not on the numbers that are shown."""
+    if not audit.results or audit.classes or audit.verdict == audit.results[0].verdict:
+        return ""
+    first, *others = audit.results
+    where = (first.scale, first.rule, "reset-row")
+    fresh = next((one for one in others if (one.scale, one.rule, one.variant) == where), first)
+    if VERDICTS[fresh.verdict].kind == VERDICTS[first.verdict].kind:
+        return ""
+    delta = "" if fresh.delta_rs is None else f", ΔRS {signed(fresh.delta_rs)}"
+    return (
+        f"The verdict rests on the reading with a fresh forget row: RS {number(fresh.rs)}{delta}, forget accuracy "
+        f"{percent(fresh.forget_after)}. All other numbers here are of the row as released, which alone would say "
+        f"{first.verdict}."
+    )
+
+
 def reading_words(scale: str, rule: str, variant: str) -> str:
     """Say in one phrase how the numbers were read.
 
     >>> reading_words("canonical", "source-free", "released")
     'canonical scale, source-free rule (last epoch: no real data is used), forget row as released'
     """
-    at_scale = scale if "=" in scale else f"{scale} scale"
+    at_scale = scale.replace("kappa=", "κ = ") if "=" in scale else f"{scale} scale"
     chosen = f"{rule} rule ({RULES[rule].sentence})" if rule in RULES else f"{rule} rule"
     return f"{at_scale}, {chosen}, {'forget row as released' if variant == 'released' else f'{variant} variant'}"
 
@@ -232,9 +242,10 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
     for one in audit.results:
         shares = (one.forget_before, one.forget_after, one.retain_before, one.retain_after)
         row = [
-            *(one.scale, "as released" if one.variant == "released" else one.variant, one.rule),
-            *(number(one.rs), number(one.rs_std), signed(one.delta_rs), *map(percent, shares)),
-            *(", ".join(map(str, one.epochs)), one.verdict),
+            one.scale.replace("kappa=", "κ = "),
+            *("as released" if one.variant == "released" else one.variant, one.rule),
+            *(number(one.rs), number(one.rs_std, 3), signed(one.delta_rs), *map(percent, shares)),
+            *("–".join(map(str, sorted({min(one.epochs), max(one.epochs)}))), one.verdict),
         ]
         (main if one.scale in ("native", "canonical", audit.scale) else others).append(row)
     points = audit.sweep.points if audit.sweep else ()
@@ -246,7 +257,7 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
         for one in points
     ]
     curve = ("κ", "RS", "Reference", "ΔRS", "Retain after", "Forget after")
-    note = "The verdict rests on the first line."
+    note = "The first line holds the numbers above."
     return {
         "scores": table("Every reading: scale, forget row and rule", heads, main, words=words, note=note),
         "sweep": [
@@ -278,7 +289,7 @@ def class_table(audit: AuditResult) -> Any:
 
 def control_table(audit: AuditResult) -> Any:
     """Arrange what the audit brought back of classes that are hidden by construction; None without controls."""
-    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "The audit sees it")
+    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "Seen")
     rows = [
         [
             ", ".join(class_name(label, audit.class_names) for label in one.classes),
@@ -289,7 +300,7 @@ def control_table(audit: AuditResult) -> Any:
         for control in audit.controls
         for one in control.hidden
     ]
-    words = ("Hidden class", "Where", "The audit sees it")
+    words = ("Hidden class", "Where", "Seen")
     return table("Classes that are only hidden, in the same audit", heads, rows, words=words) if rows else None
 
 

@@ -69,8 +69,8 @@ def command_notes(audit: AuditResult) -> list[str]:
     words = shlex.split(command(audit).replace("\\\n", ""))
     used = list(dict.fromkeys(word for word in words if PLACEHOLDER.fullmatch(word)))
     *first, last = used
-    stand = f"{', '.join(first)} and {last} stand for your own files" if first else f"{last} stands for your own file"
-    notes = [f"{stand}; audit.json has their fingerprints."]
+    many = f"{', '.join(first)} and {last} stand for your own files; audit.json has their fingerprints."
+    notes = [many if first else f"{last} stands for your own file; audit.json has its fingerprint."]
     if audit.references and audit.data and not _features(audit) and audit.data.source.endswith(FILES):
         notes.append("If DATA holds features, the reference needs its own: --reference-data REFERENCE_DATA.")
     return notes
