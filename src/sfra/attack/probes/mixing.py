@@ -44,9 +44,8 @@ def signs(groups: int) -> Float[ndarray, "G 16"]:
 
 def matrix(sign: Float[ndarray, " 16"]) -> Float[ndarray, "16 16"]:
     """Return the orthogonal matrix of one group."""
-    hadamard = np.ones((1, 1), np.float32)
-    for _ in range(4):
-        hadamard = np.block([[hadamard, hadamard], [hadamard, -hadamard]])
+    places = np.arange(SIZE)
+    hadamard = 1 - 2 * (np.bitwise_count(places[:, None] & places) % 2).astype(np.float32)
     return np.asarray(hadamard * sign)
 
 

@@ -80,7 +80,10 @@ class Pilot:
         back = lines.order.argsort()
         mean = weights.mean(axis=0, dtype=np.float64)
         weights /= np.where(mean > 0, mean, 1.0).astype(np.float32)
-        over = np.stack([sum(np.maximum(row - np.float32(s), 0) for row in weights) for s in SPREADS]) / draws
+        over = np.zeros((len(SPREADS), len(mean)), np.float32)
+        for part in np.split(weights, draws // TILE):
+            over += np.stack([np.maximum(part - np.float32(s), 0).sum(axis=0) for s in SPREADS])
+        over /= draws
         return cls(probability=mean[back], repeats=np.where(mean > 0, over, np.inf)[:, back])
 
 
