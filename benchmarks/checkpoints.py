@@ -154,7 +154,10 @@ def main() -> None:
     if asked.others:
         page = put(page, "others", table(("package", *header[1:]), other_rows()))
     if asked.packages is not None:
-        page = put(page, "packages", table(("package", "file", "outcome", header[-1]), package_rows(asked.packages)))
+        found = list(package_rows(asked.packages))
+        if not found:
+            parser.error(f"no model in {asked.packages}: wheels must be unpacked first")
+        page = put(page, "packages", table(("package", "file", "outcome", header[-1]), found))
     write_text(asked.page, page)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from safetensors.torch import save_file
 
@@ -117,6 +118,9 @@ add(
             "checkpoint.pth.tar", lambda w: {"epoch": 9, "state_dict": behind("module.", w), "best_acc1": 9.0}
         ),
         "under `model`, with `argparse.Namespace`": saved(wrap=lambda w: {"model": w, "args": Namespace(lr=0.1)}),
+        "under `model`, with a NumPy scalar and a path": saved(
+            wrap=lambda w: {"model": w, "best_acc": np.float64(0.9), "folder": Path("runs")}
+        ),
         "under `model_state_dict`, with its optimiser": saved(
             wrap=lambda w: {"model_state_dict": w, "optimizer_state_dict": {"state": {0: {"step": torch.tensor(1.0)}}}}
         ),

@@ -62,6 +62,7 @@ SAVED: dict[str, Callable[[Weights], dict[str, Any]]] = {
         "best_acc1": 9.0,
     },
     "with its command line": lambda w: {"model": w, "args": Namespace(lr=0.1, model="cnn"), "epoch": 9},
+    "with what NumPy computed": lambda w: {"model": w, "acc": np.float64(0.9), "loss": np.arange(9.0), "at": Path("a")},
     "compiled": lambda w: behind("_orig_mod.", w),
     "compiled and in parallel": lambda w: {"model_state_dict": behind("module._orig_mod.", w)},
     "backbone": lambda w: {"net": behind("backbone.", w)},

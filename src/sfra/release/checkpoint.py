@@ -32,8 +32,24 @@ LONGEST = 200
 INDEX_ENDING = ".index.json"
 """How the list of the files of a sharded checkpoint is called."""
 
-HARMLESS: list[Any] = [argparse.Namespace]
-"""Types beside tensors and plain values that training scripts save; to build one runs nothing."""
+
+class Ignored:
+    """What stands for a value that is no tensor: it takes whatever a pickle gives it, and keeps nothing."""
+
+    def __init__(self, *_: object) -> None:
+        pass
+
+    def __setstate__(self, _: object) -> None:
+        pass
+
+
+HARMLESS: list[Any] = [
+    argparse.Namespace,
+    *((Ignored, f"numpy.{name}") for name in ("dtype", "ndarray")),
+    *((Ignored, f"numpy.{c}.multiarray.{name}") for c in ("core", "_core") for name in ("scalar", "_reconstruct")),
+    *((Ignored, f"{home}.{name}Path") for home in ("pathlib", "pathlib._local") for name in ("Posix", "Windows")),
+]
+"""What training scripts save beside tensors and plain values. Of NumPy and pathlib nothing is called, only ignored."""
 
 COMPLETE = "a complete file that torch.save wrote"
 CONVERT = "in a place you trust: torch.save(model.state_dict(), 'weights.pt'), or safetensors.torch.save_file"
