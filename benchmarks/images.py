@@ -77,7 +77,7 @@ def _mosaics(job: tuple[Path, list[Path]]) -> list[Members]:
     folder, files = job
     found: dict[tuple[str, tuple[int, int]], list[tuple[str, Image.Image]]] = {}
     for path in files:
-        image = Image.open(path)
+        image: Image.Image = Image.open(path)
         image.load()
         if image.mode not in ("RGB", "L"):
             raise SystemExit(f"{path} has mode {image.mode}: only RGB and L travel without loss")

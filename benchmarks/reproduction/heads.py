@@ -79,7 +79,7 @@ def take_features(protocols: Sequence[str], store: Store, out: Path) -> int:
 
     from retrainings import kept_rows
 
-    kept = {}
+    kept = dict[str, Any]()
     for name, cell in audited(protocols, store):
         found = load_file(store.folder(cell) / "features.safetensors")
         forget = [int(label) for label in name.rpartition("-")[2].split("+")]

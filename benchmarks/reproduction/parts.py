@@ -171,13 +171,13 @@ def seconds(cell: Cell) -> float:
     classes = CLASSES.get(made["data"], 10)
     epoch = EPOCH.get((made["data"], made["backbone"]), 0.1)
     if cell.kind == "train":
-        return epoch * settings["training"]["epochs"]
+        return float(epoch * settings["training"]["epochs"])
     if cell.kind == "unlearn":
         forget, retain = PASSES.get(settings["method"], (1, 1))
         chosen = settings["settings"]
         retain *= chosen.get("retain", True)
         share = len(settings["forget"]) / classes
-        return PLAIN * epoch * chosen["epochs"] * (forget * share + retain * (1 - share))
+        return float(PLAIN * epoch * chosen["epochs"] * (forget * share + retain * (1 - share)))
     if cell.kind == "features":
         return epoch * {"train": 1.0, "test": 0.2}.get(settings["split"], 0.05) / 3
     if cell.kind == "audit":

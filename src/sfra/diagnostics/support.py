@@ -76,6 +76,7 @@ def compare_support(
         max_draws: Draw budget of each proposal.
         threads: Worker threads on the CPU.
 
+    >>> import torch
     >>> rows = compare_support(Head(torch.eye(4)), [3], n=100, m=10, names=["gaussian", "abs-gaussian"])
     >>> rows[0].nonnegative_vectors < 1.0, rows[1].nonnegative_vectors
     (True, 1.0)
