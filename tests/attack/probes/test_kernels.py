@@ -144,7 +144,7 @@ def kernel_sureness(logits: Floats, score: str) -> Floats:
     first, second, label = best_two(logits)
     width = logits.shape[1]
     floats, total, weighted = (np.empty(s, np.float32) for s in ((4, width), (width,), (width,)))
-    kernels.rest_sums(logits, second, label, floats, total, weighted)
+    kernels.rest_sums(logits, width, second, label, floats, total, weighted)
     parts = zip(first, second, total, weighted, strict=True)
     return np.array([kernels.sureness(SCORES[score], *part) for part in parts], np.float32)
 
@@ -168,6 +168,19 @@ def test_sureness_is_the_float64_score_however_extreme_the_logits(score: str) ->
     known = np.isfinite(exact)  # beyond 700 nats the entropy itself underflows in float64
     assert known.mean() > 0.5
     np.testing.assert_allclose(got[known], exact[known], rtol=3e-6, atol=3e-6)
+
+
+def test_bounds_enclose_the_log_odds_closely_however_extreme_the_logits() -> None:
+    logits = awkward_logits()
+    first, second, _ = best_two(logits)
+    width = logits.shape[1]
+    floats, least, most = (np.empty(s, np.float32) for s in ((4, width), (width,), (width,)))
+    kernels.bound_log_odds(logits, first, second, floats, least, most)
+    score = kernel_sureness(logits, "softmax")
+    assert np.all((least <= score) & (score <= most))
+    moderate = np.abs(score) < 100
+    assert moderate.mean() > 0.5
+    assert np.max((most - least)[moderate]) < 0.13
 
 
 @pytest.mark.parametrize("score", SCORES)

@@ -54,6 +54,8 @@ _LOW32, _SHIFT32, _BIT = np.uint64(0xFFFFFFFF), np.uint64(32), np.uint64(1)
 _MULTIPLIER_0, _MULTIPLIER_1 = np.uint64(0xD2511F53), np.uint64(0xCD9E8D57)
 _WEYL_0, _WEYL_1 = np.uint64(0x9E3779B9), np.uint64(0xBB67AE85)
 _MANTISSA, _EXPONENT_OF_ONE = np.int32(0x7FFFFF), np.int32(0x3F800000)
+_TO_BITS, _ONE_IN_BITS, _LEAST = np.float32(2.0**23 / math.log(2.0)), np.float32(127.0 * 2.0**23), np.float32(2.0**23)
+_FROM_BITS, _LINE, _CURVE = np.float32(math.log(2.0) / 2.0**23), math.log(1.0615), math.log(2.0) * 0.0861
 
 
 @njit(inline="always")
@@ -242,9 +244,37 @@ def top_two(logits, first, second, label):
 
 @kernel
 @no_type_check
-def rest_sums(logits, second, label, floats, total, weighted):
-    """Sum over the classes that lost, ``x = logit - runner-up <= 0``: ``total = Σ eˣ``, ``weighted = Σ x eˣ``."""
+def bound_log_odds(logits, first, second, floats, least, most):
+    """Enclose the log-odds of each draw to within 0.13, without an exponential.
+
+    The straight line between powers of two exceeds ``2^x`` by a factor of at most 1.0615, and ``log2`` exceeds the line
+    between its whole values by at most 0.0861. The winner counts as the runner-up, exactly 1, and is taken off again.
+    """
     C, B = logits.shape
+    bits = floats.view(np.int32)
+    rounding = 1e-3 + 2e-7 * C
+    more, less = np.float32(_LINE + rounding), np.float32(_CURVE + rounding)
+    for j in range(B):
+        floats[0, j] = _ZERO
+    for c in range(C):
+        for j in range(B):
+            x = min(logits[c, j] - second[j], _ZERO)
+            floats[0, j] += np.int32(max(x * _TO_BITS + _ONE_IN_BITS, _LEAST)).view(np.float32)
+    for j in range(B):
+        floats[0, j] -= _ONE
+    for j in range(B):
+        gap, line = first[j] - second[j], np.float32(bits[0, j] - _EXPONENT_OF_ONE) * _FROM_BITS
+        least[j], most[j] = gap - (line + less), gap - (line - more)
+
+
+@kernel
+@no_type_check
+def rest_sums(logits, B, second, label, floats, total, weighted):
+    """Sum over the classes that lost, ``x = logit - runner-up <= 0``: ``total = Σ eˣ``, ``weighted = Σ x eˣ``.
+
+    Only the first ``B`` columns are looked at.
+    """
+    C = logits.shape[0]
     bits = floats.view(np.int32)
     for j in range(B):
         total[j] = _ZERO
@@ -304,8 +334,8 @@ def scan_draws(start, stop, A, b, seed, proposal, score, high, low, width, count
     tile, logits = np.empty((r, width), np.float32), np.empty((C, width), np.float32)
     first, second = np.empty(width, np.float32), np.empty(width, np.float32)
     total, weighted = np.empty(width, np.float32), np.empty(width, np.float32)
-    label = np.empty(width, np.int32)
-    slack = np.float32(np.log(C - 1.0) + 1e-3)
+    least, most = np.empty(width, np.float32), np.empty(width, np.float32)
+    label, near, ordinal = np.empty(width, np.int32), np.empty(width, np.int32), np.empty(width, np.int32)
     emitted = 0
     for base in range(start, stop, width):
         for j in range(width):
@@ -313,20 +343,29 @@ def scan_draws(start, stop, A, b, seed, proposal, score, high, low, width, count
         draw_tile(indices, 0, seed, proposal, words, floats, tile)
         affine(A, b, tile, logits)
         top_two(logits, first, second, label)
-        rest_sums(logits, second, label, floats, total, weighted)
+        if score == SOFTMAX:
+            bound_log_odds(logits, first, second, floats, least, most)
+        found = 0
         for j in range(min(width, stop - base)):
             k = label[j]
-            ordinal = counts[k]
+            if score != SOFTMAX or not (most[j] < high[k] and least[j] > low[k]):
+                near[found], ordinal[found] = j, counts[k]
+                found += 1
             counts[k] += 1
-            gap = first[j] - second[j]
-            if score == SOFTMAX and gap < high[k] and gap - slack > low[k]:
-                continue  # gap - log(C-1) <= log-odds <= gap: cannot be extreme
-            q = np.float32(sureness(score, first[j], second[j], total[j], weighted[j]))
+        for i in range(found):
+            j = near[i]
+            first[i], second[i], label[i] = first[j], second[j], label[j]
+        for c in range(C):
+            for i in range(found):
+                logits[c, i] = logits[c, near[i]]
+        rest_sums(logits, found, second, label, floats, total, weighted)
+        for i in range(found):
+            k, q = label[i], np.float32(sureness(score, first[i], second[i], total[i], weighted[i]))
             if q >= high[k] or q <= low[k]:
-                offset[emitted] = base + j - start
+                offset[emitted] = base + near[i] - start
                 label_out[emitted] = k
                 score_out[emitted] = q
-                rank[emitted] = ordinal
+                rank[emitted] = ordinal[i]
                 emitted += 1
     return emitted
 
