@@ -78,14 +78,15 @@ def test_a_share_that_falls_is_told_and_begins_nothing(capsys: Capture) -> None:
     ]
 
 
-def test_no_time_is_named_before_enough_of_a_share_is_done(capsys: Capture) -> None:
-    times = iter([0.0, 20.0, 40.0])
+def test_the_first_line_about_a_long_stage_waits_for_an_estimate_and_one_comes_every_minute(capsys: Capture) -> None:
+    seen = {0.0: 0, 12.0: PARTS // 1000, 20.0: PARTS // 400, 40.0: PARTS // 200, 85.0: PARTS // 100}
+    times = iter(seen)
     tell = Lines(clock=lambda: next(times))
-    for done in (0, PARTS // 500, PARTS // 5):
+    for done in seen.values():
         tell("auditing (relearning)", done, PARTS)
     assert capsys.readouterr().err.splitlines()[1:] == [
-        "auditing (relearning): 0 %",
-        "auditing (relearning): 20 %, about 3 min left",
+        "auditing (relearning): 0 %, about 2 h 13 min left",
+        "auditing (relearning): 1 %, about 2 h 20 min left",
     ]
 
 

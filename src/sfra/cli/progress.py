@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from sfra.bench.engine.summary import Progress as Cells
     from sfra.core.types import Progress
 
-PAUSE, SHARE = 10.0, 0.1
-"""A log hears of a long stage again after at least this many seconds and this share of it."""
+PAUSE, SHARE, BEAT = 10.0, 0.1, 60.0
+"""A log hears of a long stage after this many seconds, and again after this share of it, or after that many seconds."""
 
 UNITS = {
     "training": "epochs",
@@ -83,7 +83,7 @@ class Lines:
     def __call__(self, stage: str, done: int, total: int) -> None:
         """Print a line if this is another stage than before, the same one from the start again, or a long one.
 
-        The first estimate comes after ``PAUSE``.
+        The first line about a long one waits for an estimate.
         """
         now = self.clock()
         if begins(stage, done, total, self.stage, self.done):
@@ -91,15 +91,13 @@ class Lines:
             if self.limit > 0:
                 self.limit -= 1
                 say(beginning(stage, done, total))
-        elif self.first[1] < done < total and now - self.told[0] >= PAUSE and self._moved(done, total):
-            self.told = (now, done)
+        elif self.first[1] < done < total and (silent := now - self.told[0]) >= PAUSE:
             left = time_left(now - self.first[0], done - self.first[1], done, total)
-            say(f"{stage}: {share_of(done, total)}{left and f', {left}'}")
+            news = left if self.told == self.first else abs(done - self.told[1]) >= SHARE * total
+            if news or silent >= BEAT:
+                self.told = (now, done)
+                say(f"{stage}: {share_of(done, total)}{left and f', {left}'}")
         self.stage, self.done = stage, done
-
-    def _moved(self, done: int, total: int) -> bool:
-        """Tell whether there is more to say than at the last line."""
-        return self.told == self.first or abs(done - self.told[1]) >= SHARE * total
 
 
 def beginning(stage: str, done: int, total: int) -> str:

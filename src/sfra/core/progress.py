@@ -82,12 +82,12 @@ def share_of(done: int, total: int) -> str:
 
 
 def time_left(since: float, ahead: int, done: int, total: int) -> str:
-    """Say how long the rest takes, after ``ahead`` was done in some seconds; nothing before 1 % of a share is done.
+    """Say how long the rest takes, after ``ahead`` was done in some seconds; nothing before 0.2 % of a share.
 
-    >>> time_left(10.0, 5, 5, 10), time_left(10.0, PARTS // 500, PARTS // 500, PARTS)
+    >>> time_left(10.0, 5, 5, 10), time_left(10.0, PARTS // 1000, PARTS // 1000, PARTS)
     ('about 10 s left', '')
     """
-    enough = PARTS // 100 if total == PARTS else 1
+    enough = PARTS // 500 if total == PARTS else 1
     return f"about {duration(since / ahead * (total - done))} left" if ahead >= enough else ""
 
 
