@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 import torch
 
+import grid
 import probes
 from reproduction.report import include
 from sfra.attack.probes import codes, kernels, sample_probes
@@ -165,11 +166,12 @@ WORK: dict[str, tuple[str, str]] = {
     "audit-hidden": ("the same with four hidden classes, the default", "–"),
     "audit100": ("audit, C=100, 10,000 × 512 features, 500 epochs, 3 seeds", "2 min"),
     "audit1000": ("audit of the ImageNet head, 10,000 × 1280 features, 100 epochs", "15 min"),
+    "grid": ("110 audits of the CIFAR-10 grid from stored features, 100 epochs", "8 min"),
     "help": ("sfra --help", "0.11 s"),
     "error": ("first error", "1 s"),
 }
 """Names, what they are, and the goal."""
-USUAL = ("c10", "c100", "c200", "audit", "audit-hidden", "audit100", "help", "error")
+USUAL = ("c10", "c100", "c200", "audit", "audit-hidden", "audit100", "grid", "help", "error")
 
 
 def measure(name: str, head: Path | None, most: Ceilings) -> Row:
@@ -181,6 +183,7 @@ def measure(name: str, head: Path | None, most: Ceilings) -> Row:
         "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, self_controls=0),
         "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100),
         "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, self_controls=0),
+        "grid": lambda: Row(name=name, seconds=grid.timed(110, CORES, {"epochs": 100})[0].seconds),
         "help": lambda: Row(name=name, seconds=run([*SFRA, "--help"], repeats=3)[0]),
         "error": lambda: Row(
             name=name, seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0]

@@ -28,6 +28,7 @@ from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.pool import cores
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
+from sfra.bench.engine.summary import Summary
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.tasks.models import FEATURES, HEAD
@@ -89,8 +90,19 @@ def profile(settings: dict[str, Any]) -> dict[str, float]:
     return {"whole": cumulative["work"], **{part: cumulative[name] for part, name in PARTS.items()}}
 
 
+def timed(audits: int, workers: int, settings: dict[str, Any]) -> tuple[Summary, list[float]]:
+    """Run audits of the grid in a temporary store; returns how that went, and the seconds of each."""
+    protocol = msgspec.structs.replace(load_protocol(PROTOCOL), audit=settings, controls=())
+    goals = plan(protocol, {"what": "audit"})[:audits]
+    with tempfile.TemporaryDirectory(prefix="sfra-grid-") as folder:
+        store = Store(folder)
+        fill(store, goals)
+        done = run([goal.cell for goal in goals], store, workers=workers)
+        return done, [record.seconds for record in store.records("audit")]
+
+
 def main() -> None:
-    """Run the grid in a temporary store and print what it took."""
+    """Print what the grid and its audits took."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--audits", type=int, default=110)
     parser.add_argument("--epochs", type=int, default=100)
@@ -99,13 +111,7 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=cores())
     asked = parser.parse_args()
     settings = {"epochs": asked.epochs, "seeds": asked.seeds, "scale": asked.scale}
-    protocol = msgspec.structs.replace(load_protocol(PROTOCOL), audit=settings, controls=())
-    goals = plan(protocol, {"what": "audit"})[: asked.audits]
-    with tempfile.TemporaryDirectory(prefix="sfra-grid-") as folder:
-        store = Store(folder)
-        fill(store, goals)
-        done = run([goal.cell for goal in goals], store, workers=asked.workers)
-        spent = [record.seconds for record in store.records("audit")]
+    done, spent = timed(asked.audits, asked.workers, settings)
     print(f"{len(done.computed)} audits, {len(done.failed)} failed, {settings}, {asked.workers} workers")
     print(f"{done.seconds:.1f} s, {sum(spent):.1f} s of workers in audits, {sum(spent) / len(spent):.2f} s each")
     parts = profile(settings)
