@@ -210,6 +210,7 @@ class Side:
         return self.name.lower().replace("-", "").replace(" ", "")
 
 
+@cache
 def paper_side(dataset: str, backbone: str = "resnet18") -> Side:
     """Read what the paper printed for a data set and backbone; its one reading stands beside each of ours."""
     theirs = paper_backbone(backbone)
@@ -235,6 +236,7 @@ def paper_side(dataset: str, backbone: str = "resnet18") -> Side:
     )
 
 
+@cache
 def side_of(group: Group, beside: Group | None = None) -> Side:
     """Read the numbers of a group, under the name of its data set or, beside the same data set, under its own."""
     retain, forget = group.original()
@@ -279,6 +281,7 @@ def over_the_classes_of(group: Group, side: Side) -> Side:
     )
 
 
+@cache
 def paper_beside(group: Group) -> Side:
     """Read what the paper printed for the models that a group has too."""
     return over_the_classes_of(group, paper_side(group.dataset, group.backbone))
