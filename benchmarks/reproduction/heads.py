@@ -6,6 +6,7 @@ import json
 import tarfile
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -37,11 +38,17 @@ def protocol_groups(protocols: Sequence[str]) -> dict[str, list[str]]:
     return {min(names, key=len): names for names in found.values()}
 
 
+@cache
+def goals_of(protocol: str) -> list[Goal]:
+    """Plan a protocol, once."""
+    return plan(load_protocol(protocol))
+
+
 def own_goals(protocols: Sequence[str]) -> Iterator[tuple[str, list[Goal]]]:
     """List the goals of each protocol that no earlier one has."""
     seen: set[str] = set()
     for name in protocols:
-        goals = [goal for goal in plan(load_protocol(name)) if goal.cell.key not in seen]
+        goals = [goal for goal in goals_of(name) if goal.cell.key not in seen]
         seen |= {goal.cell.key for goal in goals}
         yield name, goals
 

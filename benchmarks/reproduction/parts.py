@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 
+from reproduction.heads import goals_of
 from sfra.bench.engine.cell import Cell, reachable
-from sfra.bench.plan import Goal, plan
-from sfra.bench.protocol import load_protocol
+from sfra.bench.plan import Goal
 from sfra.core.errors import InputError
 
 Only = Mapping[str, str]
@@ -43,7 +42,7 @@ class Part:
 
     def goals(self) -> list[tuple[str, Goal]]:
         """List the goals with their protocols, each once, in turn."""
-        found = {g.cell.key: (name, g) for name, only in self.picks for g in _plan(name) if g.matches(only)}
+        found = {g.cell.key: (name, g) for name, only in self.picks for g in goals_of(name) if g.matches(only)}
         return sorted(found.values(), key=lambda one: turn(one[1]))
 
 
@@ -183,11 +182,6 @@ def seconds(cell: Cell) -> float:
     if cell.kind == "audit":
         return READING[classes]
     return READING[classes] / 3
-
-
-@cache
-def _plan(protocol: str) -> list[Goal]:
-    return plan(load_protocol(protocol))
 
 
 def _training(cell: Cell) -> dict[str, str] | None:
