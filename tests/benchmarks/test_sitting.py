@@ -10,6 +10,7 @@ import pytest
 from safetensors.torch import load_file
 
 import reproduce
+from builders.bench import in_this_process
 from reproduce import compute, wanted
 from reproduction import travel
 from reproduction.parts import PARTS, PROTOCOLS, find, minutes, seconds
@@ -75,32 +76,39 @@ def test_a_run_ends_when_its_time_is_up(tmp_path: Path, monkeypatch: pytest.Monk
     assert time.monotonic() - began < 20
 
 
+@pytest.fixture(scope="module")
+def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A store with one reading of one model, and the original's accuracy."""
+    store = tmp_path_factory.mktemp("begun") / "store"
+    with in_this_process():
+        compute(asked(store, only="what=pra,method=delete"))
+        compute(asked(store, only="what=accuracy"))
+    return store
+
+
 def test_another_machine_goes_on_from_what_was_brought(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    here, there, out = tmp_path / "here", tmp_path / "there", tmp_path / "out"
-    compute(asked(here, only="what=pra,method=delete"))
-    compute(asked(here, only="what=accuracy"))
+    there, out = tmp_path / "there", tmp_path / "out"
     monkeypatch.setattr(travel, "PIECE", 10_000)
-    goals = wanted(asked(here))
-    files = bring(goals, Store(here, read_only=True), out, originals=True)
+    goals = wanted(asked(begun))
+    files = bring(goals, Store(begun, read_only=True), out, originals=True)
     assert max(file.stat().st_size for file in files) <= 10_000
     assert sorted(files) == sorted(out.iterdir())
     assert [file.name for file in files].count("digits-tiny-original.tar.00") == 1
     assert take(files, Store(there)) == 3
     assert kinds(there) == {"features": 1, "pra": 1, "train": 1}
     capsys.readouterr()
-    compute(asked(there, only="what=pra"))
+    with in_this_process():
+        compute(asked(there, only="what=pra"))
     assert "written original" not in capsys.readouterr().out
     assert kinds(there)["pra"] == 4
 
 
-def test_heads_and_a_few_test_features_of_each_model_come_home(tmp_path: Path) -> None:
-    store = tmp_path / "store"
-    compute(asked(store, only="what=pra,method=delete"))
-    bring(wanted(asked(store)), Store(store, read_only=True), tmp_path / "out")
-    kept = load_file(tmp_path / "out" / "digits-tiny-features.safetensors")
+def test_heads_and_a_few_test_features_of_each_model_come_home(begun: Path, tmp_path: Path) -> None:
+    bring(wanted(asked(begun)), Store(begun, read_only=True), tmp_path)
+    kept = load_file(tmp_path / "digits-tiny-features.safetensors")
     assert set(kept) == {"delete-3.features", "delete-3.labels"}
     counts = kept["delete-3.labels"].bincount().tolist()
     assert counts == [10, 10, 10, 45, 10, 10, 10, 10, 10, 10]
-    assert (tmp_path / "out" / "digits-tiny-heads.tar.gz").exists()
+    assert (tmp_path / "digits-tiny-heads.tar.gz").exists()
