@@ -1,25 +1,22 @@
-"""Where the time of the probes goes on a GPU, part by part, and which sizes of tiles suit it.
+"""Where the time of the probes goes on a GPU, part by part.
 
 Every part is waited for, so that its time is its own; ``whole`` is a run in which nothing is. A first run compiles.
 
     python benchmarks/device.py imagenet                # a case of probes.py; or --head head.npz --n 50000 --m 25
     python benchmarks/device.py imagenet --torch        # without Triton
-    python benchmarks/device.py imagenet --try ends.PAIRS=4,8,16 --try ends.COLUMNS=128,256 --try ends.num_warps=4,8
-    python benchmarks/device.py c100 --try PRECISION=ieee,tf32x3 --try scan.QUADS=4,8
 """
 
 from __future__ import annotations
 
 import argparse
-import itertools
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
-import numpy as np
 import torch
 
 import probes
@@ -54,7 +51,7 @@ def wait() -> None:
         torch.cuda.synchronize()
 
 
-class Watch:
+class Spent:
     """Add up the time inside each part that is not inside another one."""
 
     def __init__(self) -> None:
@@ -80,52 +77,27 @@ class Watch:
 
         return timed
 
-    @contextmanager
-    def on(self, parts: list[tuple[Any, str]]) -> Iterator[None]:
-        """Time these attributes of modules and classes inside the block."""
-        before = [(owner, name, vars(owner)[name]) for owner, name in parts]
-        for owner, name, raw in before:
-            label = f"{getattr(owner, '__name__', owner).rsplit('.')[-1]}.{name}"
-            timed = self.wrap(label, getattr(owner, name))
-            setattr(owner, name, staticmethod(timed) if isinstance(raw, classmethod) else timed)
-        try:
-            yield
-        finally:
-            for owner, name, raw in before:
-                setattr(owner, name, raw)
+    def watch(self, owner: Any, name: str) -> Any:
+        """Time an attribute of a module or class, within the block that is entered with what is returned."""
+        timed = self.wrap(f"{owner.__name__.rsplit('.')[-1]}.{name}", getattr(owner, name))
+        return patch.object(owner, name, staticmethod(timed) if isinstance(vars(owner)[name], classmethod) else timed)
 
 
 def report(run: Callable[[], Any], loops: Any) -> None:
     """Print the parts of a run, and a run as it is."""
     print(run())
-    watch = Watch()
-    with watch.on([*PARTS, *((loops, name) for name in LOOPS)]):
-        watch.wrap("rest", run)()
-    for name, seconds in sorted(watch.seconds.items(), key=lambda part: -part[1]):
-        print(f"  {name:36} {1e3 * seconds:10.2f} ms {watch.calls[name]:7} calls")
+    spent = Spent()
+    with ExitStack() as stack:
+        for owner, name in [*PARTS, *((loops, name) for name in LOOPS)]:
+            stack.enter_context(spent.watch(owner, name))
+        spent.wrap("rest", run)()
+    for name, seconds in sorted(spent.seconds.items(), key=lambda part: -part[1]):
+        print(f"  {name:36} {1e3 * seconds:10.2f} ms {spent.calls[name]:7} calls")
     wait()
     began = time.perf_counter()
     run()
     wait()
     print(f"  {'whole':36} {1e3 * (time.perf_counter() - began):10.2f} ms")
-
-
-def attempt(run: Callable[[], Any], loops: Any, tries: list[str]) -> None:
-    """Print what the loops take with every combination of the given sizes."""
-    names, values = zip(*(one.split("=") for one in tries), strict=True)
-    for combination in itertools.product(*(value.split(",") for value in values)):
-        for name, value in zip(names, combination, strict=True):
-            kernel, _, size = name.partition(".")
-            if size:
-                loops.BLOCKS[kernel][size] = int(value)
-            else:
-                setattr(loops, name, type(getattr(loops, name))(value))
-        run()  # compiles
-        watch = Watch()
-        with watch.on([(loops, name) for name in LOOPS]):
-            watch.wrap("rest", run)()
-        parts = "  ".join(f"{name.rsplit('.')[-1]} {1e3 * s:.2f}" for name, s in watch.seconds.items())
-        print(" ".join(f"{n}={v}" for n, v in zip(names, combination, strict=True)), " ", parts, "ms", flush=True)
 
 
 def main() -> None:
@@ -137,13 +109,9 @@ def main() -> None:
     parser.add_argument("--m", type=int)
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--torch", action="store_true", help="without Triton")
-    parser.add_argument("--try", dest="tries", action="append", default=[], metavar="kernel.SIZE=a,b")
     given = parser.parse_args()
     case = probes.CASES[given.case]
-    head = case.head()
-    if given.head:
-        stored = np.load(given.head)
-        head = Head(torch.from_numpy(stored["weight"]), torch.from_numpy(stored["bias"]))
+    head = Head.load(given.head) if given.head else case.head()
     if given.torch:
         device_weights.find_spec = stream.find_spec = lambda _: None  # type: ignore[assignment]
     loops = device_weights.loops_on(torch.device(given.device))
@@ -156,10 +124,10 @@ def main() -> None:
     def run() -> Any:
         return sample_probes(head, 0, n=n, m=m, device=given.device, path=path)
 
-    attempt(run, loops, given.tries) if given.tries else report(run, loops)
+    report(run, loops)
 
 
-def prepare_here(weight: Any, bias: Any, retain: Any, seed: int, device: torch.device) -> Any:
+def prepare_here(weight: Any, bias: Any, retain: Any, seed: int, device: torch.device, _: Any) -> Any:
     """Prepare the weighted stream as for a GPU."""
     lines = DeviceLines.of(weight, bias, retain, device)
     return lines, device_weights.pilot_on_device(lines, seed, torch_loops)
