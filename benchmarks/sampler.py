@@ -25,11 +25,11 @@ SHAPES = [(150, 149), (300, 299), (300, 64), (600, 599), (1000, 256), (1000, 999
 SPREAD = 8.0
 
 
-def cpu_seconds(work: Callable[[], object], repeats: int = 3) -> float:
-    """Return the least CPU time of a few runs, after one that loads everything."""
+def cpu_seconds(work: Callable[[], object]) -> float:
+    """Return the least CPU time of three runs, after one that loads everything."""
     work()
     times = []
-    for _ in range(repeats):
+    for _ in range(3):
         began = time.thread_time()
         work()
         times.append(time.thread_time() - began)

@@ -120,10 +120,10 @@ def picture(image: NDArray[np.uint8], form: str = "png") -> bytes:
     return buffer.getvalue()
 
 
-def write_images(folder: Path, names: Sequence[str] = NAMES) -> None:
+def write_images(folder: Path) -> None:
     """Write an image folder, two forms of files."""
     for row, image in enumerate(IMAGES):
-        place = folder / names[row % len(names)]
+        place = folder / NAMES[row % len(NAMES)]
         place.mkdir(parents=True, exist_ok=True)
         form = ("png", "jpeg", "bmp", "webp")[row % 4]
         (place / f"{row}.{form}").write_bytes(picture(image, form))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from reproduction.overview import place
-from reproduction.rows import KEPT, PUBLISHED, VERDICT, Group, list_groups, read_rows
+from reproduction.rows import PUBLISHED, VERDICT, Group, list_groups, read_rows
 from reproduction.tables import Cells, score, signed, table
 from sfra import __version__
 from sfra.auditing.verdict import KINDS, VERDICTS
@@ -107,9 +107,9 @@ def filters(
     ]
 
 
-def leaderboard(folder: Path = KEPT) -> str:
+def leaderboard() -> str:
     """Make the page from the rows of every group; largest ΔRS first."""
-    groups = list_groups(folder)
+    groups = list_groups()
     lines = sorted((line for group in groups for line in lines_of(group)), key=_rank)
     tried = [abs(line["again"] - line["rs"]) for line in lines if line["again"] is not None]
     held = [line for line in lines if line["command"]]

@@ -98,11 +98,11 @@ def group_tables(group: Group) -> dict[str, list[Table]]:
     return {page: some for page, some in found.items() if some}
 
 
-def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
+def make_documents() -> None:
     """Write tables and figures of every group with rows, and the tables inside pages written by hand."""
-    groups = list_groups(folder)
+    groups = list_groups()
     for group in groups:
-        target = docs / "reproduction" / group.name
+        target = DOCS / "reproduction" / group.name
         made = group_tables(group)
         for page, some in made.items():
             write_atomically(target / f"{page}.md", table_page(group, page, some).encode())
@@ -110,9 +110,9 @@ def make_documents(folder: Path = KEPT, docs: Path = DOCS) -> None:
             save(chart, target / f"{name}.svg")
         for page, name in PAGES.items():
             if name == group.name:
-                _include(docs / page, made)
-    _include(docs / OVERVIEW, {"overview": overview_tables(groups)})
-    _include(docs / "leaderboard.md", {"again": [again_table(groups)]})
+                _include(DOCS / page, made)
+    _include(DOCS / OVERVIEW, {"overview": overview_tables(groups)})
+    _include(DOCS / "leaderboard.md", {"again": [again_table(groups)]})
 
 
 def _include(path: Path, made: Mapping[str, list[Table]]) -> None:
@@ -138,13 +138,13 @@ def include(text: str, made: Mapping[str, list[Table]]) -> str:
     return re.sub(r"(<!-- table: ([a-z0-9-]+) -->)\n.*?(<!-- end -->)", block, text, flags=re.DOTALL)
 
 
-def make_report(out: Path, folder: Path = KEPT) -> None:
+def make_report(out: Path) -> None:
     """Write the tables of every group as Markdown, CSV and LaTeX and, of those with an archive, figures and pages."""
-    groups = list_groups(folder)
+    groups = list_groups()
     write_tables(overview_tables(groups), out / "comparison")
     for group in groups:
         write_tables([one for some in group_tables(group).values() for one in some], out / f"comparison-{group.name}")
-        archive = folder / f"{group.name}.tar.xz"
+        archive = KEPT / f"{group.name}.tar.xz"
         if archive.is_file():
             with tempfile.TemporaryDirectory() as scratch:
                 store = Store(Path(scratch) / "store")

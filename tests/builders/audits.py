@@ -65,9 +65,9 @@ def knowing(*, samples: int = 60, seed: int = 1) -> Toy:
     return Toy(Head(ROWS, BIAS), FeatureSet(features=MEANS.float()[labels] + noise, labels=labels))
 
 
-def hidden(*, bias: float = -15.0, samples: int = 60, label: int = FORGET) -> Toy:
+def hidden(*, bias: float = -15.0, samples: int = 60) -> Toy:
     """The positive control: it knows every class, but one output is switched off."""
-    return knowing(samples=samples).with_row(0.0, bias, label)
+    return knowing(samples=samples).with_row(0.0, bias)
 
 
 def never_seen(*, seed: int = 5, samples: int = 60) -> Toy:

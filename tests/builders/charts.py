@@ -98,12 +98,12 @@ def _rise(place: float) -> float:
     return 1 / (1 + math.exp(-1.5 * place))
 
 
-def traces(names: Sequence[str] = ALL) -> list[dict[str, Any]]:
+def traces() -> list[dict[str, Any]]:
     """Two runs of each method whose curves end close together."""
     return [
         {"dataset": "cifar10", "backbone": "resnet18-small", "method": name, "forget": str(run)}
         | {"retain": [0.9 - 0.01 * e for e in range(10)]}
         | {"rs": [(0.80 + 0.015 * i - 0.02 * run) * (1 - 0.5**e) for e in range(10)]}
-        for i, name in enumerate(names)
+        for i, name in enumerate(ALL)
         for run in range(2)
     ]

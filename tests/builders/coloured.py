@@ -52,9 +52,9 @@ def network(outputs: int = 10, *, norm: bool = True, seed: int = 0) -> nn.Sequen
         return nn.Sequential(*layers, nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(64, outputs))
 
 
-def learn(model: nn.Module, images: Tensor, labels: Tensor, *, epochs: int = 8, rate: float = 4e-3) -> nn.Module:
+def learn(model: nn.Module, images: Tensor, labels: Tensor, *, epochs: int = 8) -> nn.Module:
     """Train a network by Adam."""
-    generator, steps = torch.Generator().manual_seed(1), torch.optim.Adam(model.parameters(), rate)
+    generator, steps = torch.Generator().manual_seed(1), torch.optim.Adam(model.parameters(), 4e-3)
     model.train()
     for _ in range(epochs):
         for rows in torch.split(torch.randperm(len(labels), generator=generator), 64):

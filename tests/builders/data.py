@@ -79,13 +79,13 @@ def write_zip(target: Path, folder: Path) -> None:
                 archive.write(file, Path(folder.name) / file.relative_to(folder))
 
 
-def write_folders(folder: Path, names: Sequence[str], kind: str = "png", **parts: Toy) -> None:
+def write_folders(folder: Path, names: Sequence[str], **parts: Toy) -> None:
     """Write one sub-folder of images per class and part."""
     for part, (images, labels) in parts.items():
         for row, (image, label) in enumerate(zip(images, labels, strict=True)):
             place = folder / part / names[label]
             place.mkdir(parents=True, exist_ok=True)
-            (place / f"{row}.{kind}").write_bytes(encode(image, kind))
+            (place / f"{row}.png").write_bytes(encode(image, "png"))
 
 
 def write_parquet(

@@ -21,9 +21,9 @@ def diagnosis(method: str, forget: tuple[int, ...] = (3,)) -> dict[str, Any]:
     return _model(method, forget) | {"margin": margin}
 
 
-def mapped(method: str, forget: tuple[int, ...] = (3,), points: int = 600) -> dict[str, Any]:
+def mapped(method: str, forget: tuple[int, ...] = (3,)) -> dict[str, Any]:
     """The map of one model."""
-    draw = np.random.default_rng(0).normal(0.0, 20.0, (points, 2))
+    draw = np.random.default_rng(0).normal(0.0, 20.0, (600, 2))
     rows = [
         {"space": space, "x": x, "y": y, "kind": ("real", "probe")[i % 2], "label": i % 10, "name": f"class {i % 10}"}
         for space in ("features", "logits")

@@ -31,14 +31,14 @@ class Scene:
     forget: tuple[int, ...] = (1, 3)
 
 
-def scene(seed: int = 0, *, probes: int = 40, samples: int = 90, width: int = 7) -> Scene:
+def scene(seed: int = 0, *, probes: int = 40, samples: int = 90) -> Scene:
     """Draw everything at random; biases and means are not zero, so that no term vanishes."""
     generator = torch.Generator().manual_seed(seed)
 
     def draw(*shape: int) -> Tensor:
         return torch.randn(*shape, generator=generator)
 
-    drift = draw(width)
+    width, drift = 7, draw(7)
     return Scene(
         head=Head(draw(5, width), draw(5)),
         probes=Labelled(draw(probes, width) + 0.3 * drift, torch.arange(probes) % 5),

@@ -85,9 +85,9 @@ class Parsed(HTMLParser):
         return [attributes for name, attributes in self.elements if name == tag]
 
 
-def protocol(name: str = "toy") -> Protocol:
+def protocol() -> Protocol:
     return Protocol(
-        name=name, description="made up", dataset="digits", backbone="small-cnn", forget=((0,),), methods=("finetune",)
+        name="toy", description="made up", dataset="digits", backbone="small-cnn", forget=((0,),), methods=("finetune",)
     )
 
 

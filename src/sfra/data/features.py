@@ -29,19 +29,17 @@ def extract_features(
     model_fingerprint: str,
     preprocess: Transform | None = None,
     batch_size: int = 1024,
-    device: str | torch.device | None = None,
     progress: Progress | None = None,
     cache: bool = True,
 ) -> FeatureSet:
     """Compute the features of all images in batches, or take them from the cache.
 
     Args:
-        encoder: Maps preprocessed images to features; in eval mode, and on ``device``.
+        encoder: Maps preprocessed images to features; in eval mode. The images go to where its weights are.
         images: What to encode.
         model_fingerprint: Stands for the encoder in the cache: other weights, other fingerprint.
-        preprocess: Applied to the images, which are in [0, 1], on the device; a :class:`sfra.release.Preprocess`, say.
+        preprocess: Applied to the images, which are in [0, 1], there; a :class:`sfra.release.Preprocess`, say.
         batch_size: How many images are decoded at once, and encoded, unless they are large.
-        device: Where the images go; where the encoder's own weights are, if not given.
         progress: Told after each batch how many samples are done, of how many.
         cache: Whether to look for, and leave, the features in :func:`sfra.data.cache.cache_folder`.
             A preprocessing that cannot be told from others (a lambda, say) is never cached.
@@ -52,7 +50,7 @@ def extract_features(
     path = features_path(model_fingerprint, images, preprocess) if cache else None
     cached = None if path is None else read_features(path)
     if cached is None:
-        features = _encode(encoder, images, preprocess, batch_size, device, progress)
+        features = _encode(encoder, images, preprocess, batch_size, progress)
     else:
         features = cached
         if progress is not None:
@@ -69,19 +67,17 @@ def _encode(
     images: ImageSet,
     preprocess: Transform | None,
     batch_size: int,
-    device: str | torch.device | None,
     progress: Progress | None,
 ) -> Tensor:
-    if isinstance(encoder, nn.Module):
-        if any(module.training for module in encoder.modules()):
-            raise InputError(
-                "the encoder is in training mode",
-                expected="a frozen encoder: batch norm and dropout would change the features",
-                got="training = True",
-                do="call .eval() on it first",
-            )
-        first = next(encoder.parameters(), None)
-        device = first.device if device is None and first is not None else device
+    modules = list(encoder.modules()) if isinstance(encoder, nn.Module) else []
+    if any(module.training for module in modules):
+        raise InputError(
+            "the encoder is in training mode",
+            expected="a frozen encoder: batch norm and dropout would change the features",
+            got="training = True",
+            do="call .eval() on it first",
+        )
+    device = next((weight.device for module in modules for weight in module.parameters()), None)
     parts, done = list[Tensor](), 0
     for batch in _portions(images.batches(batch_size, preprocess, device=device)):
         last = batch.is_cuda and batch.ndim == 4  # three times as fast through convolutions
