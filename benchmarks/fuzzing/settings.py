@@ -147,16 +147,7 @@ OPTIONS = (
     *("--forget", "--data", "--reference", "--reference-data", "--control", "--control-data", "--validation", "--arch"),
     *("--key", "--head-key", "--missing-row", "--expect-accuracy", "--m", "--proposal", "--score", "--scale", "--json"),
     *("--forget-weight", "--no-reset-row", "--self-controls", "--diagnostics", "--seed", "--device", "--threads", "-q"),
-    *(
-        "--fail-if",
-        "--debug",
-        "--assignment",
-        "--recipe",
-        "--method",
-        "--without",
-        "--pretrained",
-        "--format",
-        "--bench",
-    ),
+    *("--fail-if", "--debug", "--assignment", "--recipe", "--method", "--without", "--pretrained", "--format"),
+    "--bench",
 )
 """Without those that say how long to work: a large number there is a wish, not a defect."""

@@ -28,21 +28,8 @@ def hits(place: Path) -> tuple[Tensor, Tensor]:
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("retrainings")
-    main(
-        [
-            "train",
-            "--recipe",
-            "digits-small-cnn",
-            "--forget",
-            "3",
-            "--epochs",
-            "4",
-            "--of-others",
-            "100",
-            "--out",
-            f"{out}",
-        ]
-    )
+    options = "--recipe digits-small-cnn --forget 3 --epochs 4 --of-others 100"
+    main(["train", *options.split(), "--out", str(out)])
     return out
 
 
