@@ -35,11 +35,12 @@ from torch import Tensor
 
 from recipes import open_split
 from sfra.core.batches import Samples
+from sfra.core.head import Head
 from sfra.models import backbones, recipes
 from sfra.models.training.train import Epoch, Training, train
 from sfra.release import Release, load
 from sfra.unlearn.task import View
-from stored import append, done
+from stored import append, done, read_model
 
 COLUMNS = ("name", "forget", "seed", "epochs", "retain", "forget_accuracy", "test", "seconds")
 
@@ -69,10 +70,10 @@ def kept_rows(labels: Tensor, forget: Collection[int], of_forget: int, of_others
 
 @torch.no_grad()
 def encode(release: Release, samples: Samples, device: str, batch_size: int = 1000) -> Tensor:
-    """Compute the features of all samples on the device."""
+    """Compute the features of all samples on the device, and bring them back."""
     assert release.encoder is not None
     parts = torch.arange(len(samples.labels)).split(batch_size)  # type: ignore[no-untyped-call]
-    return torch.cat([release.encoder(samples.take(part).to(device)) for part in parts])
+    return torch.cat([release.encoder(samples.take(part).to(device)).float().cpu() for part in parts])
 
 
 def accuracies(hits: Tensor, labels: Tensor, forget: int | None) -> dict[str, float | str]:
@@ -97,10 +98,9 @@ def make(name: str, forget: int | None, seed: int, data: dict[str, Samples], ask
     model = train(start.to(asked.device), seen, training=training, seed=seed, progress=tell)
     release, labels = load(model, example=data["test"].take(torch.arange(2)).to(asked.device)), data["test"].labels
     features = encode(release, data["test"], asked.device)
-    weight, bias = release.head.weight.to(features.device), release.head.bias.to(features.device)
-    hits = (features @ weight.T + bias).argmax(1).cpu() == labels
+    hits = release.head(features).argmax(1) == labels
     rows = kept_rows(labels, asked.forget, asked.of_forget, asked.of_others)
-    write(asked.out / name, weight, bias, features[rows.to(features.device)], labels[rows])
+    write(asked.out / name, release.head, features[rows], labels[rows])
     line: dict[str, object] = {"name": name, "forget": "" if forget is None else forget, "seed": seed}
     line |= {"epochs": training.epochs, **accuracies(hits, labels, forget)}
     line |= {"seconds": round(time.perf_counter() - began, 1)}
@@ -108,27 +108,19 @@ def make(name: str, forget: int | None, seed: int, data: dict[str, Samples], ask
     append(asked.out / "models.csv", [line], COLUMNS)
 
 
-def write(place: Path, weight: Tensor, bias: Tensor, features: Tensor, labels: Tensor) -> None:
+def write(place: Path, head: Head, features: Tensor, labels: Tensor) -> None:
     """Write a head and the features of some samples."""
-    place.mkdir(parents=True, exist_ok=True)
-    np.savez(place / "head.npz", weight=weight.cpu().numpy(), bias=bias.cpu().numpy())
-    kept = features.half().cpu().numpy()
+    head.save(place / "head.npz")
+    kept = features.half().numpy()
     np.savez_compressed(place / "features.npz", features=kept, labels=labels.numpy().astype(np.int16))
-
-
-def read(place: Path) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """Read what :func:`write` wrote: weight, bias, features, labels."""
-    head, data = np.load(place / "head.npz"), np.load(place / "features.npz")
-    weight, bias, features = map(torch.from_numpy, (head["weight"], head["bias"], data["features"]))
-    return weight, bias, features, torch.from_numpy(data["labels"].astype(np.int64))
 
 
 def keep(asked: argparse.Namespace) -> None:
     """Copy networks with fewer samples, and the whole table."""
     for name, forget, _ in planned(asked.forget, asked.times):
-        weight, bias, features, labels = read(asked.source / name)
-        rows = kept_rows(labels, asked.forget if forget is None else [forget], asked.of_forget, asked.of_others)
-        write(asked.out / name, weight, bias, features[rows], labels[rows])
+        head, test = read_model(asked.source / name)
+        rows = kept_rows(test.labels, asked.forget if forget is None else [forget], asked.of_forget, asked.of_others)
+        write(asked.out / name, head, test.features[rows], test.labels[rows])
     (asked.out / "models.csv").write_bytes((asked.source / "models.csv").read_bytes())
 
 

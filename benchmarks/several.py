@@ -30,7 +30,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrainings import kept_rows, read
+from retrainings import kept_rows
 from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.probes.assign import assign
 from sfra.attack.relearn import relearn
@@ -38,7 +38,7 @@ from sfra.attack.scale import Canonical, Placed, place
 from sfra.core.head import Head
 from sfra.core.metrics import relearning_score
 from sfra.unlearn.mask import HIDING_BIAS, mask_head
-from stored import append, done
+from stored import append, done, read_model
 
 ORIGINAL = Path("reproduction/retrainings/cifar100/original")
 PAPER = (25, 58, 38, 23, 96, 54, 51, 49, 98, 66)
@@ -65,10 +65,11 @@ def rounded(features: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def keep(source: Path, out: Path) -> None:
     """Copy the features that the sets need."""
-    _, _, features, labels = read(source)
-    rows = kept_rows(labels, TENS, 50, 1).tolist()
-    rows += [at for at in kept_rows(labels, PAPER, 10, 0).tolist() if at not in rows]
-    np.savez_compressed(out, features=rounded(features.numpy()[rows]), labels=labels.numpy()[rows].astype(np.uint8))
+    _, test = read_model(source)
+    rows = kept_rows(test.labels, TENS, 50, 1).tolist()
+    rows += [at for at in kept_rows(test.labels, PAPER, 10, 0).tolist() if at not in rows]
+    kept, labels = rounded(test.features[rows].half().numpy()), test.labels[rows].numpy().astype(np.uint8)
+    np.savez_compressed(out, features=kept, labels=labels)
 
 
 def hide(head: Head, classes: Sequence[int], kind: str) -> Placed:

@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 import retrainings
-from retrainings import kept_rows, main, planned, read
+from retrainings import kept_rows, main, planned
+from stored import read_model
 
 KEPT = Path(__file__).parents[2] / "reproduction" / "retrainings"
 
@@ -21,8 +22,8 @@ def table(folder: Path) -> dict[str, dict[str, str]]:
 
 
 def hits(place: Path) -> tuple[Tensor, Tensor]:
-    weight, bias, features, labels = read(place)
-    return (features.float() @ weight.T + bias).argmax(1) == labels, labels
+    head, test = read_model(place)
+    return (test.features @ head.weight.T + head.bias).argmax(1) == test.labels, test.labels
 
 
 @pytest.fixture(scope="module")
@@ -49,8 +50,8 @@ def test_only_the_original_knows_the_class_and_retrainings_differ(digits: Path) 
     right, labels = hits(digits / "original")
     assert right[labels == 3].double().mean() > 0.8
     assert [lines[f"retrained-3-{letter}"]["forget_accuracy"] for letter in "ab"] == ["0.0", "0.0"]
-    heads = [read(digits / f"retrained-3-{letter}")[0] for letter in "ab"]
-    assert (heads[0] - heads[1]).abs().max() > 0.05
+    heads = [read_model(digits / f"retrained-3-{letter}")[0] for letter in "ab"]
+    assert (heads[0].weight - heads[1].weight).abs().max() > 0.05
 
 
 def test_a_second_run_trains_only_what_has_no_line(digits: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -66,12 +67,10 @@ def test_fewer_samples_are_the_first_of_each_class_and_of_a_retraining_all_of_it
     main(["keep", str(digits), "--forget", "3", "--of-forget", "20", "--of-others", "2", "--out", str(tmp_path)])
     assert (tmp_path / "models.csv").read_bytes() == (digits / "models.csv").read_bytes()
     for name in table(digits):
-        weight, bias, features, labels = read(tmp_path / name)
-        before = read(digits / name)
-        assert torch.equal(weight, before[0])
-        assert torch.equal(bias, before[1])
-        assert labels.bincount().tolist() == [20 if label == 3 else 2 for label in range(10)]
-        assert torch.equal(features[labels == 3], before[2][before[3] == 3][:20])
+        (head, kept), (known, test) = read_model(tmp_path / name), read_model(digits / name)
+        assert head.fingerprint == known.fingerprint
+        assert kept.labels.bincount().tolist() == [20 if label == 3 else 2 for label in range(10)]
+        assert torch.equal(kept.features[kept.labels == 3], test.features[test.labels == 3][:20])
 
 
 def test_kept_rows_are_those_of_a_walk_through_the_labels() -> None:
