@@ -16,7 +16,7 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -48,30 +48,12 @@ class Case:
     """Correlation of the difficulties of model and reference, and of two references."""
 
 
-@dataclass
-class Tally:
-    """How many intervals hold the truth, how many lie above and below it, and how wide they are."""
-
-    inside: list[bool] = field(default_factory=list)
-    above: list[bool] = field(default_factory=list)
-    width: list[float] = field(default_factory=list)
-
-    def add(self, interval: Pair, truth: float) -> None:
-        """Compare one interval with the truth."""
-        low, high = interval
-        self.inside.append(low - 1e-9 <= truth <= high + 1e-9)
-        self.above.append(low - 1e-9 > truth)
-        self.width.append(high - low)
-
-    def row(self) -> dict[str, float]:
-        """Return the shares and the mean width."""
-        inside, above = float(np.mean(self.inside)), float(np.mean(self.above))
-        return {
-            "coverage": inside,
-            "too_high": above,
-            "too_low": abs(1.0 - inside - above),
-            "width": float(np.mean(self.width)),
-        }
+def tally(intervals: Sequence[Pair], truth: float) -> dict[str, float]:
+    """Say how many intervals hold the truth, how many lie above and below it, and how wide they are."""
+    low, high = np.array(intervals).T
+    above, below = (low - 1e-9 > truth).mean(), (high + 1e-9 < truth).mean()
+    shares = {"coverage": 1.0 - above - below, "too_high": above, "too_low": below, "width": (high - low).mean()}
+    return {name: float(value) for name, value in shares.items()}
 
 
 def answers(
@@ -119,7 +101,7 @@ def audits(
         }
 
 
-def coverage(case: Case, repetitions: int, seed: int) -> dict[str, Tally]:
+def coverage(case: Case, repetitions: int, seed: int) -> dict[str, dict[str, float]]:
     """Simulate audits of one case; return a tally per quantity."""
     rng = np.random.default_rng(seed)
     sizes = (case.retain_samples, case.forget_samples)
@@ -129,16 +111,12 @@ def coverage(case: Case, repetitions: int, seed: int) -> dict[str, Tally]:
         "forget_after": true_mean(case, case.forget_after),
         "retain_after": true_mean(case, RETAIN_BEFORE - case.retain_drop),
     }
-    delta = truths["rs"] - float(np.mean([true_rs(case, after) for after in case.references] or [0.0]))
-    subjects = [audits(rng, case, after, common) for after in (case.forget_after, *case.references)]
-    tallies: dict[str, Tally] = {name: Tally() for name in (truths if not case.references else ["delta_rs"])}
-    for found, *references in zip(*subjects, strict=True):
-        if references:
-            tallies["delta_rs"].add(difference_interval(found["rs"], [one["rs"] for one in references]), delta)
-        else:
-            for name, truth in truths.items():
-                tallies[name].add(found[name].interval, truth)
-    return tallies
+    found, *references = ([*audits(rng, case, after, common)] for after in (case.forget_after, *case.references))
+    if not references:
+        return {name: tally([one[name].interval for one in found], truth) for name, truth in truths.items()}
+    delta = truths["rs"] - float(np.mean([true_rs(case, after) for after in case.references]))
+    rs = [[one["rs"] for one in some] for some in zip(found, *references, strict=True)]
+    return {"delta_rs": tally([difference_interval(own, others) for own, *others in rs], delta)}
 
 
 def cases() -> Iterator[Case]:
@@ -191,8 +169,8 @@ def main() -> None:
     rows = []
     for number, case in enumerate(cases()):
         about = asdict(case) | {"references": " ".join(map(str, case.references))}
-        for name, tally in coverage(case, asked.repetitions, seed=number).items():
-            shown = {key: f"{value:.4f}" for key, value in tally.row().items()}
+        for name, told in coverage(case, asked.repetitions, seed=number).items():
+            shown = {key: f"{value:.4f}" for key, value in told.items()}
             rows.append({"quantity": name} | about | shown)
             print(*rows[-1].values(), flush=True)
     asked.out.parent.mkdir(parents=True, exist_ok=True)

@@ -24,7 +24,7 @@ SIMULATED = [
 
 def test_intervals_hold_the_truth_in_95_percent_of_simulated_audits() -> None:
     found = [coverage(case, 300, seed=number) for number, case in enumerate(SIMULATED)]
-    rs, delta = ([tally[name].row()["coverage"] for tally in found if name in tally] for name in ("rs", "delta_rs"))
+    rs, delta = ([tally[name]["coverage"] for tally in found if name in tally] for name in ("rs", "delta_rs"))
     assert 0.93 <= np.mean(rs) <= 0.97, rs
     assert min(rs) >= 0.92, rs
     assert 0.93 <= min(delta) < 0.99, delta  # with two references it is wider than it need be
