@@ -19,6 +19,7 @@ from statistics import fmean
 from typing import Any
 
 from reproduction.heads import own_goals, protocol_groups, write_heads
+from sfra.auditing.rules import RETAIN_FLOOR
 from sfra.bench.engine.cell import reachable
 from sfra.bench.engine.packing import FACTS, pack
 from sfra.bench.engine.store import Record, Store
@@ -67,8 +68,6 @@ DIGITS = {"retain": 5, "forget": 5, "rs": 4}
 DROPPED = ("relearned_head.safetensors", "features.safetensors", "head.safetensors")
 """Files that no page and no figure shows."""
 
-FLOOR = 0.9
-"""Share of the released retain accuracy that an epoch must keep, as in the rule ``worst-case``."""
 EARLY = 100
 """An epoch on the way: the length of an audit with default settings."""
 
@@ -257,7 +256,7 @@ def selection_rows(audit: Row) -> list[Row]:
 
 def best_epoch(retain: Sequence[float], rs: Sequence[float]) -> int:
     """Return the epoch of highest RS among those that keep the retain accuracy, the earliest of equals."""
-    allowed = [epoch for epoch, kept in enumerate(retain) if kept >= FLOOR * retain[0]]
+    allowed = [epoch for epoch, kept in enumerate(retain) if kept >= RETAIN_FLOOR * retain[0]]
     return max(allowed, key=lambda epoch: (rs[epoch], -epoch))
 
 

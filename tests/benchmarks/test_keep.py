@@ -17,7 +17,6 @@ from reproduction.heads import own_goals, protocol_groups, take_heads, write_hea
 from reproduction.keep import (
     COLUMNS,
     FILES,
-    FLOOR,
     busy,
     failed_rows,
     keep,
@@ -30,7 +29,6 @@ from reproduction.keep import (
     to_csv,
 )
 from reproduction.rows import BASE, KEPT, METHOD_LIST
-from sfra.auditing.rules import RETAIN_FLOOR
 from sfra.bench.engine.cell import Cell, reachable
 from sfra.bench.engine.packing import pack, unpack
 from sfra.bench.engine.store import Failure, Store
@@ -144,7 +142,6 @@ def test_the_parts_of_a_choice_of_epoch_add_up_and_equal_seeds_have_no_noise() -
     other = rows([0.0, 0.6, 0.9, 0.2], [0.0, 0.1, 0.9, 0.4])
     assert (other["last"], other["best"], other["transferred"]) == pytest.approx((0.3, 0.5, 0.15))
     assert rows([0.0, 0.6, 0.9, 0.2])["transferred"] is None
-    assert FLOOR == RETAIN_FLOOR
 
 
 def test_time_in_which_something_is_computed_counts_once(unpacked: Store) -> None:
