@@ -54,19 +54,7 @@ def own_goals(protocols: Sequence[str]) -> Iterator[tuple[str, list[Goal]]]:
 
 
 def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
-    """Write ``heads/METHOD-FORGET.safetensors`` of every audited model, and what is known of how each was made.
-
-    Args:
-        protocols: Those of one group.
-        store: Where the models are.
-        out: ``.tar.gz`` to write.
-
-    Returns:
-        How many heads there are.
-
-    Raises:
-        InputError: The protocols are of several groups.
-    """
+    """Write ``heads/METHOD-FORGET.safetensors`` of a group's audited models, and how each was made; count them."""
     folders = {name: store.folder(cell) for name, cell in audited(protocols, store)}
     cells = reachable(goal.cell for _, some in own_goals(protocols) for goal in some)
     made = [record for key in sorted(cells) if (record := store.record(cells[key]))]
@@ -77,11 +65,7 @@ def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:
 
 
 def take_features(protocols: Sequence[str], store: Store, out: Path) -> int:
-    """Write ``NAME.features`` and ``NAME.labels`` of every audited model, of the first test samples of each class.
-
-    Returns:
-        How many models there are.
-    """
+    """Write ``NAME.features`` and ``NAME.labels`` of the first test samples of each class; count the models."""
     from safetensors.torch import load_file, save
 
     from retrainings import kept_rows

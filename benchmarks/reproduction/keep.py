@@ -328,9 +328,7 @@ def slim_store(goals: Sequence[Goal], store: Store, models: Iterable[Record], fo
 def slim_audit(audit: Row, *, curves: bool = True) -> dict[str, Any]:
     """Keep the trajectories of the verdict's setting, of model and reference, and the model's own as released.
 
-    Args:
-        audit: The content of an ``audit.json``.
-        curves: Whether to keep any; of ablations only the readings are shown.
+    Of ablations only the readings are shown, and no curves are kept.
     """
     main = (audit["scale"], audit["variant"])
     wanted = {("model", *main), ("reference", *main), ("model", "native", "released")}

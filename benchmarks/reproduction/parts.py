@@ -59,14 +59,9 @@ def turn(goal: Goal) -> tuple[bool, bool, str, bool]:
 def _a_class(
     protocol: str, forget: str, *, beside: tuple[str, ...] = (), references: int = 1, what: tuple[str, ...] = ()
 ) -> Part:
-    """Everything of one forget class, and the original's accuracy.
+    """Everything of one forget class, or some kinds of goals, and the original's accuracy.
 
-    Args:
-        protocol: Whose class it is.
-        forget: The class.
-        beside: Further protocols of the same models.
-        references: How many retrained models, each of another seed.
-        what: The kinds of goals; all if there are none.
+    ``beside`` are further protocols of the same models; each of several references is of another seed.
     """
     picks: list[tuple[str, Only]] = [(protocol, {"what": "accuracy", "seed": "0"})]
     picks += [(protocol, {"forget": forget, "seed": "0"} | ({"what": one} if one else {})) for one in what or ("",)]

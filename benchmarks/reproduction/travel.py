@@ -23,11 +23,8 @@ RESULTS, HEADS, FEATURES, ORIGINAL = "results.tar.gz", "heads.tar.gz", "features
 def bring(goals: Sequence[tuple[str, Goal]], store: Store, out: Path, *, originals: bool = False) -> list[Path]:
     """Write what is done of some goals: their results, and heads and a few test features of all audited models.
 
-    Args:
-        goals: Those that are wanted, with their protocols.
-        store: Where they are computed; that may go on meanwhile.
-        out: Folder for ``GROUP-results.tar.gz``, ``GROUP-heads.tar.gz``, ``GROUP-features.safetensors``.
-        originals: Whether to write ``GROUP-original.tar`` too, with which another machine goes on.
+    The store may go on computing. With ``originals`` there is ``GROUP-original.tar`` too, with which another machine
+    goes on.
     """
     known, written = dict(protocol_groups(PROTOCOLS)), list[Path]()
     for name in dict.fromkeys(name for name, _ in goals):

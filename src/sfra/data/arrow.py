@@ -37,14 +37,7 @@ class Columns:
 def find_columns(
     file: Path, *, image: str | None = None, label: str | None = None, prefer: Sequence[str] = ()
 ) -> Columns:
-    """Find the column of images and the column of labels, or ask which it is.
-
-    Args:
-        file: One table; the others have the same columns.
-        image: The column of images, if the user says.
-        label: The column of labels, if the user says.
-        prefer: Names of the column of labels, best first, where the data set is known.
-    """
+    """Find the columns of images and of labels, as named or (``prefer``, best first) expected, or ask which it is."""
     try:
         import pyarrow as pa
         import pyarrow.parquet as pq

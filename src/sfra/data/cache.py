@@ -117,12 +117,8 @@ def decode_once(what: str, files: Sequence[str | Path], make: Callable[[], Sets]
 
     An entry is a folder ``decoded/<key>`` with ``<set>.npy`` (uint8 ``[n, c, h, w]``), which is mapped into memory and
     not read, and ``sets.json``. The key stands for the source: its path, and the names, sizes and
-    dates of its files. Small sources, and images of several sizes, stay as they are made.
-
-    Args:
-        what: Tells apart what is made of the same files.
-        files: All files that determine the sets.
-        make: Makes the sets.
+    dates of its files; ``what`` tells apart what is made of the same files. Small sources, and images of several sizes,
+    stay as they are made.
     """
     names = [os.path.abspath(path) for path in files]
     stats = [os.stat(name) for name in names]

@@ -19,12 +19,7 @@ def noise_images(n: int, shape: Sequence[int], *, seed: int = 0) -> ImageSet:
     """Draw images whose amplitudes fall like ``1/f`` with the spatial frequency ``f``, as those of photographs do.
 
     Each channel of each image is white noise, filtered, scaled to the same contrast and shifted to a brightness drawn
-    for the image. The labels are all 0 and mean nothing.
-
-    Args:
-        n: How many.
-        shape: Channels, height and width.
-        seed: Equal seeds, equal images.
+    for the image. ``shape`` is channels, height and width. The labels are all 0 and mean nothing.
 
     >>> noise_images(5, (3, 8, 8))
     ImageSet('noise': 5 images of [3, 8, 8], labels 0 to 0)

@@ -71,12 +71,8 @@ def digits_models(
     The list: the ``original``; the ``reference``, retrained without the forget classes; and the releases:
     ``masked`` (hidden at the head by construction), ``delete`` and ``bad-teacher`` (approximate methods),
     ``finetune`` (a strong one) and ``retrained`` (an honest release: another retraining, from another seed
-    than the reference).
-
-    Args:
-        forget: The classes to forget.
-        seed: Of the original; the retrained models use the next two.
-        progress: Told the name of each model before it is made.
+    than the reference). The seed is that of the original; the retrained models use the next two. ``progress`` is told
+    the name of each model before it is made.
     """
     tell = progress or (lambda name: None)
     with one_thread():

@@ -39,13 +39,8 @@ _MEMBER = re.compile(r"cells/([a-z-]+)/([0-9a-f]{64})/([\w.-]+(?:/[\w.-]+)*)")
 def pack(goals: Sequence[Cell], store: Store, file: str | Path, *, whole: Sequence[Cell] = ()) -> int:
     """Write the finished ones among some goals into an archive; return how many there were.
 
-    The same cells give the same bytes.
-
-    Args:
-        goals: Cells whose files are wanted.
-        store: Where they are.
-        file: ``.tar``, ``.tar.gz`` or ``.tar.xz`` to write, whole or not at all; the last is the smallest.
-        whole: Further cells to take along with all their files, such as the original.
+    The same cells give the same bytes, as ``.tar``, ``.tar.gz`` or ``.tar.xz``, written whole or not at all. Cells in
+    ``whole``, such as the original, are taken along with all their files.
     """
     chosen = {cell.key: cell for cell in (*goals, *whole) if store.is_done(cell)}
     others = [cell for key, cell in sorted(reachable(goals).items()) if key not in chosen]

@@ -47,7 +47,8 @@ class RayPool(Pool):
     """Runs every cell as a Ray task of its own; the store must be a folder that all machines see.
 
     Ray tries a task again when its process or machine dies. A time limit counts from the moment at which the task has
-    claimed the cell, not from when it was queued.
+    claimed the cell, not from when it was queued. The first of the devices is every task's, unless its kind asks for a
+    GPU; without an address Ray is started on this machine, and stopped at the end.
     """
 
     tries = 3
@@ -62,16 +63,6 @@ class RayPool(Pool):
         address: str | None = None,
         resources: Mapping[str, Mapping[str, float | int]] | None = None,
     ) -> None:
-        """Connect to Ray.
-
-        Args:
-            store: Where the cells are kept.
-            modules: Modules that register the tasks.
-            workers: Tasks in flight at the same time; by default one per CPU of the cluster.
-            devices: The first one is every task's device, unless its kind asks for a GPU.
-            address: Of a running cluster, or ``auto``; None starts Ray on this machine and stops it at the end.
-            resources: What a task of each kind takes (``num_cpus``, ``num_gpus``, ``memory``); ``*`` for the others.
-        """
         self._ray = _import_ray()
         self._store, self._modules, self._device = store, tuple(modules), devices[0]
         self._resources = resources or {}

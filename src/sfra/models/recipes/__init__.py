@@ -60,11 +60,7 @@ def names() -> tuple[str, ...]:
 
 
 def load(source: str | Path) -> Recipe:
-    """Read a recipe and check every key and value.
-
-    Args:
-        source: One of :func:`names`, or the path of a ``.toml`` file.
-    """
+    """Read a recipe, one of :func:`names` or a ``.toml`` file, and check every key and value."""
     if str(source) in _shipped():
         return _read(_shipped()[str(source)])
     path = Path(source)
@@ -92,12 +88,9 @@ def find(dataset: str, backbone: str) -> Recipe | None:
 
 
 def make_settings(kind: type[T], values: Mapping[str, Any], *, where: str) -> T:
-    """Make a dataclass of settings out of values from a file or a command line.
+    """Make a dataclass of settings, which has names, types and checks, out of values from a file or a command line.
 
-    Args:
-        kind: The dataclass: names and types come from it, and its own checks.
-        values: As read: lists serve as tuples, and whole numbers as floats.
-        where: File and group, for messages.
+    Lists serve as tuples, and whole numbers as floats; ``where`` is file and group, for messages.
 
     >>> make_settings(Training, {"epochs": 2, "learning_rate": 1}, where="mine").learning_rate
     1.0
