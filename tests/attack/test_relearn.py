@@ -26,9 +26,9 @@ class Probes:
 
 @pytest.fixture(params=["compiled", "batched"])
 def engine(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Run the test with either engine: heads above the limit go to the batched one."""
+    """Run the test with either engine: the batched one, which serves GPUs, in place of the compiled one too."""
     if request.param == "batched":
-        monkeypatch.setattr(sfra.attack.adam, "COMPILED_LIMIT", 0)
+        monkeypatch.setattr(sfra.attack.adam, "CompiledEngine", lambda *given: BatchedEngine(*given[:-1]))
     return str(request.param)
 
 
@@ -96,6 +96,7 @@ def assert_same(one: Trajectory, other: Trajectory) -> None:
         (3, 1, 7, 3, 1e-2, 0.0),
         (4, 40, 256, 128, 3e-3, 0.1),
         (12, 9, 30, 1, 1e-2, 1e-2),
+        (51, 530, 70, 40, 1e-2, 1e-4),  # more rows and columns than a block of the compiled loops has
     ],
 )
 @pytest.mark.parametrize("weighted", [False, True])
@@ -169,12 +170,17 @@ def test_a_head_relearns_among_others_as_it_does_alone_bit_by_bit() -> None:
         assert_same(path, relearn(head, probes, epochs=4, seed=seed, batch_size=32))
 
 
-def test_the_number_of_threads_changes_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    cases = [make_case(samples=40, seed=s) for s in range(4)]
+@pytest.mark.parametrize("large", [False, True])
+def test_the_number_of_threads_changes_nothing(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Threads train a head each, one epoch at a time, or share out every step of a large one."""
+    if large:
+        monkeypatch.setattr(sfra.attack.adam, "LARGE", 0)
+    cases = [make_case(classes=31, samples=150 + 7 * s, seed=s) for s in range(4)]
     paths = []
     for threads in (1, 3):
         monkeypatch.setattr(torch, "get_num_threads", lambda threads=threads: threads)
-        paths.append(relearn_many([h for h, _ in cases], [p for _, p in cases], epochs=3, seeds=range(4)))
+        settings: dict[str, Any] = {"epochs": 3, "seeds": range(4), "batch_size": 64}
+        paths.append(relearn_many([h for h, _ in cases], [p for _, p in cases], **settings))
     for one, other in zip(*paths, strict=True):
         assert_same(one, other)
 
@@ -200,7 +206,7 @@ def test_heads_in_one_batch_follow_their_own_probes_and_orders() -> None:
         torch.testing.assert_close(torch.stack(losses)[:, k].double(), curve, rtol=0, atol=2e-6)
 
 
-def test_small_heads_on_the_cpu_use_the_compiled_engine() -> None:
+def test_a_head_on_the_cpu_uses_the_compiled_engine() -> None:
     head, probes = make_case()
     probe = ([probes.samples], [probes.labels], [torch.ones(len(probes.labels))])
     assert isinstance(make_engine([head], *probe, Optimiser()), CompiledEngine)

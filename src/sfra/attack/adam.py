@@ -5,18 +5,21 @@ For a batch of ``n`` samples with factors ``f_i`` (1 unless some count more than
 ``Σ r_i x_iᵀ`` for ``W`` and ``Σ r_i`` for ``b``; nothing else is differentiated. Adam is torch's: betas 0.9 and 0.999,
 epsilon 1e-8, weight decay added to the gradient (of the bias too), bias correction.
 
-The compiled engine trains one head on one core without ever waiting for another thread, so its result is the
-same to the last bit however many threads run. It reads the shuffled samples in place, four rows and two classes at
-a time. The batched engine trains heads of one shape side by side with a dozen torch calls per step; on CUDA it
-records the steps of an epoch once, as a graph, and replays them.
+The compiled engine trains one head, on one core unless it is large; its result is the same to the last bit however
+many threads run. It reads the shuffled samples in place. The batched engine trains heads of one shape side by side with
+a dozen torch calls per step; on CUDA it records the steps of an epoch once, as a graph, and replays them.
 """
 
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -28,8 +31,11 @@ from sfra.core.types import Features, Labels
 
 BETA_1, BETA_2, EPSILON = 0.9, 0.999, 1e-8
 
-COMPILED_LIMIT = 2**20
-"""Largest ``C·d`` of the compiled engine: a larger head leaves the caches, and torch's blocked products win."""
+LARGE = 2**20
+"""``C·d`` of a head that is worth several threads: one step takes milliseconds, and they meet three times in it."""
+
+ALIGNMENT = 64
+"""Bytes of a vector register: samples that do not begin at a multiple are read at half the speed."""
 
 LOGITS_AT_ONCE = 2**24
 """How many logits the loss of released heads holds in memory at a time."""
@@ -57,7 +63,7 @@ class Optimiser:
 
 
 class CompiledEngine:
-    """Train one head in a compiled loop on one core; the samples are read, never copied."""
+    """Train one head in compiled loops, on one core or, if it is large, on several."""
 
     def __init__(
         self,
@@ -67,36 +73,62 @@ class CompiledEngine:
         labels: Int[Tensor, "1 P"],
         factors: Float[Tensor, "1 P"],
         recipe: Optimiser,
+        threads: int = 1,
     ) -> None:
         _, C, d = weight.shape
         rows = C + C % 2  # classes go in pairs; a spare row of zeros has no gradient and stays zero
         self._weight, self._bias = torch.zeros(4, rows, d), torch.zeros(4, rows)
         self._weight[0, :C], self._bias[0, :C] = weight[0], bias[0]
         self.weight, self.bias = self._weight[:1, :C], self._bias[:1, :C]
-        self._samples = samples[0].detach().to(torch.float32).contiguous().numpy()
+        x = samples[0].detach().to(torch.float32).contiguous()
+        self._samples = (x.clone() if x.data_ptr() % ALIGNMENT else x).numpy()
         self._labels = labels[0].to(torch.int64).contiguous().numpy()
         self._factors = factors[0].to(torch.float32).contiguous().numpy()
-        self._recipe, self._steps = recipe, 0
+        self._recipe, self._steps, self._threads = recipe, 0, threads
+        self._z = torch.zeros(rows, min(recipe.batch_size, len(x)) + 4).numpy()
 
     def loss(self) -> Float[Tensor, " 1"]:
         """Return the mean loss of the head as it is."""
-        from sfra.attack.adam_kernels import sum_losses  # numba is slow to import, and of use here only
-
-        state = (self._weight[0].numpy(), self._bias[0].numpy())
-        total = sum_losses(*state, self._samples, self._labels, self._factors, self.weight.shape[1])
-        return torch.tensor([total / len(self._labels)], dtype=torch.float32)
+        return self._visit(torch.arange(len(self._labels)), train=False)
 
     def epoch(self, orders: Int[Tensor, "1 P"]) -> Float[Tensor, " 1"]:
         """Visit the samples in the given order; return the mean loss."""
-        from sfra.attack.adam_kernels import train_epoch
+        return self._visit(orders[0], train=True)
 
-        recipe, classes = self._recipe, self.weight.shape[1]
-        state = (self._weight.numpy(), self._bias.numpy())
-        probes = (self._samples, self._labels, self._factors)
-        settings = (recipe.batch_size, self._steps, recipe.learning_rate, recipe.weight_decay)
-        total = train_epoch(*state, *probes, orders[0].numpy(), classes, *settings)
-        self._steps += math.ceil(len(self._labels) / recipe.batch_size)
-        return torch.tensor([total / len(self._labels)], dtype=torch.float32)
+    def _visit(self, order: Int[Tensor, " P"], *, train: bool) -> Float[Tensor, " 1"]:
+        from sfra.attack.adam_kernels import visit  # numba is slow to import, and of use here only
+
+        if self._threads > 1 and is_large(self._weight[0]):
+            total = self._visit_together(order, train=train)
+        else:
+            recipe, probes = self._recipe, (self._samples, self._labels, self._factors, order.numpy())
+            settings = (recipe.batch_size, self._steps, recipe.learning_rate, recipe.weight_decay, train)
+            total = visit(self._weight.numpy(), self._bias.numpy(), *probes, self.weight.shape[1], *settings, self._z)
+        self._steps += train * math.ceil(len(order) / self._recipe.batch_size)
+        return torch.tensor([total / len(order)], dtype=torch.float32)
+
+    def _visit_together(self, order: Int[Tensor, " P"], *, train: bool) -> float:
+        """Do what ``visit`` does, to the last bit, with threads that share out the classes or samples of each batch."""
+        from sfra.attack.adam_kernels import add, descend, logits, residuals
+
+        W, b, x, z, total = self._weight.numpy(), self._bias.numpy(), self._samples, self._z, 0.0
+        rates = (self._recipe.learning_rate, self._recipe.weight_decay)
+        with ThreadPoolExecutor(self._threads) as pool:
+
+            def share(work: Callable[[int, int], None], items: int) -> None:
+                size = 2 * math.ceil(items / (8 * self._threads))  # parts of the classes keep their pairs
+                firsts = range(0, items, size)
+                deque(pool.map(work, firsts, [min(first + size, items) for first in firsts]), maxlen=0)
+
+            for step, start in enumerate(range(0, len(order), self._recipe.batch_size), 1 + self._steps):
+                rows = order[start : start + self._recipe.batch_size].numpy()
+                losses = np.empty(len(rows))
+                share(partial(logits, W[0], b[0], x, rows, z), len(z))
+                share(partial(residuals, z, self._labels, self._factors, rows, self.weight.shape[1], losses), len(rows))
+                total += add(losses)
+                if train:
+                    share(partial(descend, W, b, x, rows, z, step, *rates), len(z))
+        return total
 
 
 class BatchedEngine:
@@ -189,9 +221,9 @@ class BatchedEngine:
         return graph.replay
 
 
-def fits_compiled(head: Head, device: torch.device) -> bool:
-    """Tell whether the compiled engine serves a head on a device."""
-    return device.type == "cpu" and head.weight.numel() <= COMPILED_LIMIT
+def is_large(weight: Float[Tensor, "C d"]) -> bool:
+    """Tell whether several threads train one head of this size, rather than a head each."""
+    return weight.numel() > LARGE
 
 
 def make_engine(
@@ -200,6 +232,7 @@ def make_engine(
     labels: Sequence[Labels],
     factors: Sequence[Float[Tensor, " P"]],
     recipe: Optimiser,
+    threads: int = 1,
 ) -> CompiledEngine | BatchedEngine:
     """Set up the training of heads of one shape, each with as many samples, on the samples' device."""
     device, alone = samples[0].device, len(heads) == 1
@@ -208,5 +241,6 @@ def make_engine(
         parts[0].unsqueeze(0) if alone else torch.stack(list(parts))  # a single head's samples are not copied
         for parts in (weights, biases, samples, labels, factors)
     )
-    compiled = alone and fits_compiled(heads[0], device)
-    return (CompiledEngine if compiled else BatchedEngine)(W, b, x, y, f, recipe)
+    if alone and device.type == "cpu":
+        return CompiledEngine(W, b, x, y, f, recipe, threads)
+    return BatchedEngine(W, b, x, y, f, recipe)

@@ -7,6 +7,7 @@ released head onwards. Nothing here can open a data set; real samples appear onl
 from __future__ import annotations
 
 import itertools
+from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol, runtime_checkable
@@ -15,9 +16,10 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor
 
-from sfra.attack.adam import Optimiser, fits_compiled, make_engine
+from sfra.attack.adam import Optimiser, is_large, make_engine
 from sfra.attack.path import Record, Trajectory, check_room, kept_epochs, refuse_divergence
 from sfra.attack.pulse import Pulse
+from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.core.types import Features, Labels
@@ -126,14 +128,10 @@ def relearn_many(
     kept = kept_epochs(epochs, record)
     runs = [_Run(*parts, device) for parts in zip(heads, probes, seeds, weights, strict=True)]
     check_room(len(kept), heads)
-    paths: dict[int, Trajectory] = {}
-    groups = _groups(runs)
-    tell = _counter(pulse, len(runs) * kept[-1])
-    for group, trained in zip(groups, _train_groups(runs, groups, recipe, kept, tell), strict=True):
-        paths.update(zip(group, trained, strict=True))
-    for index, path in sorted(paths.items()):
+    paths = _train_all(runs, recipe, kept, _counter(pulse, len(runs) * kept[-1]))
+    for index, path in enumerate(paths):
         refuse_divergence(path, f" (head {index})" if len(runs) > 1 else "")
-    return [paths[index] for index in range(len(runs))]
+    return paths
 
 
 class _Run:
@@ -212,46 +210,62 @@ def _counter(pulse: Pulse | None, total: int) -> Callable[[int], None]:
     return lambda heads: pulse(heads * next(done), total) if pulse is not None else None
 
 
-def _train_groups(
-    runs: Sequence[_Run],
-    groups: list[list[int]],
-    recipe: Optimiser,
-    kept: tuple[int, ...],
-    tell: Callable[[int], None],
-) -> list[list[Trajectory]]:
-    """Train every group; compiled runs share out the cores, others use them all by themselves."""
+def _train_all(
+    runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...], tell: Callable[[int], None]
+) -> list[Trajectory]:
+    """Train every group; small heads on the CPU share out the cores, others use them all by themselves."""
+    threads, paths = torch.get_num_threads(), dict[int, Trajectory]()
+    alone, shared = list[Iterator[bool]](), deque[Iterator[bool]]()
+    for group in _groups(runs):
+        first = runs[group[0]]
+        together = threads > 1 and first.device.type == "cpu" and not is_large(first.head.weight)
+        (shared if together else alone).append(_train(group, runs, recipe, kept, tell, threads, paths))
 
-    def train(group: list[int]) -> list[Trajectory]:
-        return _train([runs[index] for index in group], recipe, kept, tell)
+    def take_turns() -> None:
+        """Go on with the run that waits longest, for one epoch, until none waits: no core is idle at the end."""
+        while True:
+            try:
+                training = shared.popleft()
+            except IndexError:
+                return
+            if next(training, False):
+                shared.append(training)
 
-    workers = min(len(groups), torch.get_num_threads())
-    if workers < 2 or not all(fits_compiled(run.head, run.device) for run in runs):
-        return [train(group) for group in groups]
-    with ThreadPoolExecutor(workers) as pool:
-        return list(pool.map(train, groups))
+    with one_thread(), ThreadPoolExecutor(threads) as pool:
+        for training in alone:
+            deque(training, maxlen=0)
+        for done in [pool.submit(take_turns) for _ in range(min(threads, len(shared)))]:
+            done.result()
+    return [paths[index] for index in range(len(runs))]
 
 
 def _train(
-    runs: Sequence[_Run], recipe: Optimiser, kept: tuple[int, ...], tell: Callable[[int], None]
-) -> list[Trajectory]:
-    """Train the runs of one group side by side and write down the kept epochs."""
-    parts = ((run.head, run.samples, run.labels, run.factors) for run in runs)
+    group: list[int],
+    runs: Sequence[_Run],
+    recipe: Optimiser,
+    kept: tuple[int, ...],
+    tell: Callable[[int], None],
+    threads: int,
+    paths: dict[int, Trajectory],
+) -> Iterator[bool]:
+    """Train the runs of one group side by side, yielding after every epoch, and write their paths down in the end."""
+    mine = [runs[index] for index in group]
+    parts = ((run.head, run.samples, run.labels, run.factors) for run in mine)
     heads, samples, labels, factors = zip(*parts, strict=True)
-    engine = make_engine(heads, samples, labels, factors, recipe)
-    orders = _orders(len(runs[0].labels), [run.seed for run in runs])
-    weights, biases = (t.new_empty(len(runs), len(kept), *t.shape[1:]) for t in (engine.weight, engine.bias))
-    losses = weights.new_empty(len(runs), kept[-1] + 1)
+    engine = make_engine(heads, samples, labels, factors, recipe, threads)
+    orders = _orders(len(mine[0].labels), [run.seed for run in mine])
+    weights, biases = (t.new_empty(len(mine), len(kept), *t.shape[1:]) for t in (engine.weight, engine.bias))
+    losses = weights.new_empty(len(mine), kept[-1] + 1)
     places = {epoch: at for at, epoch in enumerate(kept)}
     for epoch in range(kept[-1] + 1):
         losses[:, epoch] = engine.epoch(next(orders)) if epoch else engine.loss()
         if (at := places.get(epoch)) is not None:
             weights[:, at], biases[:, at] = engine.weight, engine.bias
         if epoch:
-            tell(len(runs))
-    return [
-        Trajectory(weights=W.cpu(), biases=b.cpu(), losses=curve.cpu(), kept=kept)
-        for W, b, curve in zip(weights, biases, losses, strict=True)
-    ]
+            tell(len(mine))
+        yield True
+    for index, W, b, curve in zip(group, weights, biases, losses, strict=True):
+        paths[index] = Trajectory(weights=W.cpu(), biases=b.cpu(), losses=curve.cpu(), kept=kept)
 
 
 def _orders(samples: int, seeds: Sequence[int]) -> Iterator[Int[Tensor, "K P"]]:
