@@ -72,16 +72,20 @@ def add(losses):
 @kernel
 @no_type_check
 def logits(weight, bias, samples, chosen, z, first, last):
-    """Set ``z[c, i] = W_c · x_i + b_c`` for the chosen samples and the classes from ``first`` to ``last``."""
+    """Set ``z[c, i] = W_c · x_i + b_c`` for the chosen samples and the classes from ``first`` to ``last``.
+
+    The samples go in fours and the classes in pairs: ``z`` has room for three more samples and one more class.
+    """
     for low in range(first, last, SHARE):
         for i in range(0, chosen.size, 4):
             end = chosen.size - 1
             x0, x1 = samples[chosen[i]], samples[chosen[min(i + 1, end)]]
             x2, x3 = samples[chosen[min(i + 2, end)]], samples[chosen[min(i + 3, end)]]
             for c in range(low, min(low + SHARE, last), 2):
-                v, w = weight[c], weight[c + 1]
+                other = min(c + 1, last - 1)
+                v, w = weight[c], weight[other]
                 a0, a1, a2, a3 = bias[c], bias[c], bias[c], bias[c]
-                b0, b1, b2, b3 = bias[c + 1], bias[c + 1], bias[c + 1], bias[c + 1]
+                b0, b1, b2, b3 = bias[other], bias[other], bias[other], bias[other]
                 for j in range(samples.shape[1]):
                     a0 += v[j] * x0[j]
                     a1 += v[j] * x1[j]

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Protocol, runtime_checkable
 
+import numpy as np
 import torch
 from jaxtyping import Float, Int
 from torch import Tensor
@@ -17,6 +18,7 @@ from sfra.core.cpu import share_out
 from sfra.core.errors import InputError
 from sfra.core.head import Head, is_finite
 from sfra.core.refusals import other_width
+from sfra.core.types import Features
 
 CHUNK_BYTES = 16 * 2**20
 """Memory for the logits of one block; larger ones are no faster, and smaller ones slower."""
@@ -85,10 +87,9 @@ def evaluate(
     def mark(block: tuple[int, int]) -> None:
         some, part = slice(block[0], block[0] + heads), slice(block[1], block[1] + step)
         chunk = features[order[part].to(features.device)].to(W.device, W.dtype)
-        # Samples come last: reductions over classes then run along contiguous memory.
-        logits = torch.addmm(b[some].reshape(-1, 1), W[some].reshape(-1, width), chunk.T)
+        logits = _logits(W[some].reshape(-1, width), b[some].reshape(-1), chunk)
         for label, run in _runs(truth[part]):
-            won = _wins(logits.view(-1, classes, len(chunk))[:, :, run], label)
+            won = _wins(logits[:, run].view(-1, classes, run.stop - run.start), label)
             right[some, block[1] + run.start : block[1] + run.stop] = won
 
     share_out(mark, list(product(range(0, epochs, heads), range(0, len(truth), step))), workers)
@@ -125,6 +126,20 @@ def check_evaluation(
     _check_data(features, labels, classes=classes, width=width, do=do)
     counts = torch.bincount(labels.long().cpu(), minlength=classes)
     Trace(hits=counts[None], counts=counts, forget_classes=_check_forget(forget, classes))
+
+
+def _logits(
+    weight: Float[Tensor, "rows d"], bias: Float[Tensor, " rows"], samples: Features
+) -> Float[Tensor, "rows n"]:
+    """Return the logits with the samples last: reductions over classes then run along contiguous memory."""
+    if weight.is_cuda or weight.dtype != torch.float32:
+        return torch.addmm(bias[:, None], weight, samples.T)
+    from sfra.attack.adam_kernels import logits
+
+    z = torch.empty(len(weight) + 1, len(samples) + 3)
+    arrays = [one.contiguous().numpy() for one in (weight, bias, samples)]
+    logits(*arrays, np.arange(len(samples)), z.numpy(), 0, len(weight))
+    return z[:-1, :-3]
 
 
 def _wins(logits: Float[Tensor, "epochs C run"], label: int) -> Tensor:

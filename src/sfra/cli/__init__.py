@@ -5,6 +5,7 @@ Nothing heavy is imported before a command really runs, so that ``sfra --help`` 
 
 from __future__ import annotations
 
+import atexit
 import gc
 import io
 import sys
@@ -23,6 +24,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     0: done. 1: a gate failed. 2: the user can fix it. 70: a defect of this program. 130: interrupted.
     """
     gc.set_threshold(ALLOCATED)
+    atexit.register(gc.freeze)  # else Python looks through all modules for garbage three times before it ends
     from sfra.cli.app import app
     from sfra.cli.command import report
 
