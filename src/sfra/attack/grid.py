@@ -141,7 +141,7 @@ def expect_jobs(outlook: Outlook, jobs: int, classes: int, width: int, forgotten
     """Tell what is to come: the draws and relearnings of some jobs, these at the speed of their products alone."""
     amount = jobs * operations(classes, width, forgotten, config)
     outlook.expect(DRAWING, jobs, steps=jobs)
-    outlook.expect(RELEARNING, amount, seconds=amount / product_speed(classes, width))
+    outlook.expect(RELEARNING, amount, seconds=amount / product_speed(classes, width, config.device))
 
 
 def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int, progress: Progress | None) -> Probes:

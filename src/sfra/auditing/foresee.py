@@ -45,7 +45,7 @@ def _expect(outlook: Outlook, subject: Subject, settings: int, config: AuditConf
     expect_jobs(outlook, jobs, *size, len(subject.forget), config)
     if subject.test is not None:
         amount = 2.0 * subject.classes * subject.width * len(subject.test) * (config.epochs + 1)
-        outlook.expect(MEASURING, jobs, seconds=jobs * amount / product_speed(*size))
+        outlook.expect(MEASURING, jobs, seconds=jobs * amount / product_speed(*size, config.device))
     return jobs
 
 
