@@ -22,7 +22,7 @@ import polars as pl
 import sfra
 from reproduction.report import include
 from sfra.auditing.result import AuditReport
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.tables import Column, Table
 from sfra.bench.tables.table import make_table
 from sfra.core.files import write_text

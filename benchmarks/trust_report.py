@@ -27,7 +27,8 @@ from sfra.auditing.control import is_seen
 from sfra.auditing.result import Control, Hidden, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import compare
-from sfra.auditing.verdict import VERDICTS, Sight, overall_verdict, verdict
+from sfra.auditing.verdict import Sight, overall_verdict, verdict
+from sfra.auditing.verdicts import VERDICTS
 from sfra.core.files import write_text
 from sfra.core.metrics import Accuracy, Change, degenerate_floor, estimate_rs
 

@@ -11,7 +11,7 @@ import pytest
 import typer
 from typer.main import get_command
 
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.plan import plan
 from sfra.bench.protocol import Ablation, Protocol, load_protocol
 from sfra.cli.app import app

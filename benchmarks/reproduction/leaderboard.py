@@ -11,7 +11,7 @@ from reproduction.overview import place
 from reproduction.rows import PUBLISHED, VERDICT, Group, list_groups, read_rows
 from reproduction.tables import Cells, score, signed, table
 from sfra import __version__
-from sfra.auditing.verdict import KINDS, VERDICTS
+from sfra.auditing.verdicts import KINDS, VERDICTS
 from sfra.bench.tables import Table
 from sfra.bench.tables.names import method_name, method_rank
 from sfra.report.classes import set_words

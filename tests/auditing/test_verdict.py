@@ -18,7 +18,6 @@ from sfra.auditing.verdict import (
     RETRAINING_FREEDOM,
     RETRAINING_SPREAD,
     STILL_KNOWN,
-    VERDICTS,
     Sight,
     conclude,
     margin,
@@ -27,6 +26,7 @@ from sfra.auditing.verdict import (
     verdict,
     worst,
 )
+from sfra.auditing.verdicts import VERDICTS
 from sfra.core.metrics import degenerate_floor, relearning_score
 
 FLOOR = degenerate_floor(0.95)

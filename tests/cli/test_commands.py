@@ -22,7 +22,7 @@ from sfra.attack.scale import KAPPA, SCALES
 from sfra.attack.weight import FORGET_WEIGHTS
 from sfra.auditing import findings
 from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.app import app
 from sfra.cli.command import ENDINGS, check_there
 from sfra.cli.list import LISTS, names

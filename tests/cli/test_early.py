@@ -55,6 +55,10 @@ def test_torch_is_not_imported_to_refuse(files: Files) -> None:
         [*right, "--proposal", "cauchy"],
         [*right, "--forget-weight", "balance"],
         [*right, "--expect-accuracy", "94"],
+        [*right, "--fail-if", "verdikt==recovered"],
+        ["explain", "recoverd"],
+        ["report", "."],
+        ["card", "nothing"],
     ]
     script = (
         "import sys; from sfra.cli import main; "
@@ -71,8 +75,13 @@ def test_torch_is_not_imported_to_refuse(files: Files) -> None:
         "error: unknown proposal",
         "error: unknown forget_weight",
         "error: budgets, epsilon_r, delta_f and expect_accuracy are shares",
+        "error: cannot read the gate",
+        "error: there is no such finding or verdict",
+        "error: there is no audit to report",
+        "error: there is no audit to report",
     ]
-    assert "write canonical, if you mean that" in ran.stderr
+    for meant in ("canonical", "verdict", "recovered or not-recovered"):
+        assert f"write {meant}, if you mean that" in ran.stderr
 
 
 def test_what_may_be_right_or_is_wrong_otherwise_is_left_to_the_audit(files: Files) -> None:

@@ -10,7 +10,7 @@ import pytest
 from builders.cli import run
 from sfra.auditing.explain import explanations
 from sfra.auditing.findings import FINDINGS
-from sfra.auditing.verdict import KINDS, VERDICTS, Kind
+from sfra.auditing.verdicts import KINDS, VERDICTS, Kind
 
 Capture = pytest.CaptureFixture[str]
 
@@ -33,7 +33,7 @@ def test_finding_is_explained_without_marks(capfd: Capture, code: str) -> None:
 def test_verdict_is_explained_with_its_kind_and_what_to_do(capfd: Capture, code: str) -> None:
     shown = words(run(capfd, "explain", code).out)
     verdict = VERDICTS[code]
-    assert shown.startswith(f"{code}: a verdict of the kind {verdict.kind} ({KINDS[verdict.kind].words}).")
+    assert shown.startswith(f"{code}: a verdict ({KINDS[verdict.kind].words}).")
     assert f"What it means. {verdict.meaning} What to do. {verdict.do}" in shown
 
 

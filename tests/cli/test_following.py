@@ -13,7 +13,7 @@ import sfra
 from builders.cli import BIAS, FEATURES, LABELS, WEIGHT, Files, run
 from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport, Control
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.following import following
 from sfra.data import FeatureSet
 from sfra.models import backbones

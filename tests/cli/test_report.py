@@ -22,7 +22,7 @@ def write_audit(folder: Path) -> Path:
 def test_one_audit_makes_its_page(files: Files, capfd: Capture) -> None:
     write_audit(files.folder / "results")
     ran = run(capfd, "report", "results")
-    assert (ran.code, ran.out, ran.err) == (0, "Written to report.html.\n", "")
+    assert (ran.code, ran.out, ran.err) == (0, "Written to report.html. Open it in a browser.\n", "")
     assert "<h1>Has class 2 been forgotten?</h1>" in Path("report.html").read_text(encoding="utf-8")
 
 

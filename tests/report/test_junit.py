@@ -9,7 +9,7 @@ import pytest
 
 from builders.audits import FORGET, QUICK, compare, hidden, never_seen
 from sfra.auditing.result import AuditResult
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.report.junit import junit
 
 

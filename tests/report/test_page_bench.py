@@ -15,7 +15,7 @@ from builders.audits import SMALL, compare, hidden, never_seen
 from builders.charts import full_audits
 from builders.diagnosed import diagnosis, mapped
 from builders.pages import DATE, HOSTILE, Parsed, bench_of, made_up, page_data, rows_of, true_audit, true_result
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.rows import AuditRow, OriginalRow
 from sfra.bench.tables.results import per_class_table
 from sfra.bench.tables.table import to_csv

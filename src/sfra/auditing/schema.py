@@ -11,7 +11,7 @@ from sfra.attack.scale import VARIANTS
 from sfra.auditing.findings import FINDINGS
 from sfra.auditing.result import SCHEMA, AuditResult
 from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 
 
 def json_schema() -> dict[str, Any]:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 import sfra
+from sfra.cli import gates, preparing
 from sfra.cli import options as opt
-from sfra.cli import preparing
 from sfra.cli.command import check_folder, check_there, print_json, say, show
 from sfra.cli.early import check_head_file
 from sfra.cli.options import Count, Text, argument, ending, group, running
@@ -157,6 +157,7 @@ def audit(
         expect_accuracy=expect_accuracy,
         max_draws=MAX_DRAWS if max_draws is None else max_draws,
     )
+    tests = [gates.parse(text) for text in fail_if or ()]
     check_folder(out, *FILES)
     for option, file in {"--markdown": markdown, "--junit": junit}.items():
         if file is not None:
@@ -169,9 +170,7 @@ def audit(
     )
     with showing(quiet=quiet) as progress:
         from sfra.auditing.audit import audit as run
-        from sfra.cli import gates
 
-        tests = [gates.parse(text) for text in fail_if or ()]
         gates.check_gates(tests, config, data=data is not None, reference=bool(reference), missing=missing_row)
         report = run(
             model,

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from sfra.cli.early import check_audits
 from sfra.cli.options import Text, argument, group
 
 option = group("Options")
@@ -20,10 +21,12 @@ def card(
 ) -> None:
     """Print a block for the README of a model.
 
-    It holds model-index metadata, as Hugging Face reads it, and a section that says what the audit found.
+    It holds model-index metadata, as Hugging Face reads it, and a section that says what the audit found. The metadata
+    goes to the top of the README, the section where you like.
 
-    Example: sfra card results/ --name my-org/my-model > README.md
+    Example: sfra card results/ --name my-org/my-model > card.md
     """
+    check_audits(results)
     from sfra.report import find_audits
     from sfra.report.markdown import model_card
 

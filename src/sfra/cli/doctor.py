@@ -12,6 +12,7 @@ from sfra.cli import options as opt
 from sfra.cli import preparing
 from sfra.cli.audit import DATA, MODEL, WHAT, Arch, HeadKey, Key, what
 from sfra.cli.command import check_there, print_json
+from sfra.cli.list import print_entry
 from sfra.cli.made import command, print_next
 from sfra.cli.options import Text, argument
 from sfra.cli.progress import showing
@@ -62,15 +63,18 @@ def doctor(
             model, data=data, arch=arch, key=key, head_key=head_key, preprocess=preprocess, progress=progress
         )
     how = {"arch": arch, "key": key, "head_key": head_key, **(preprocess.options() if preprocess else {})}
-    missing, line = _missing(found), _audit(found, model, data, how)
+    missing, following = _missing(found), _audit(found, model, data, how)
     if json:
         facts = {"schema": "sfra.doctor/1", **to_builtins(found, str_keys=True), "suspects": found.suspects}
-        print_json({**facts, "missing": missing, "audit": line})
+        print_json({**facts, "missing": missing, "audit": following})
     elif not quiet:
-        needs = [f"  {name:<12} {why}" for name, why in missing.items()]
-        typer.echo(printable("\n".join([*_lines(found), "", "An audit also needs:", *needs])))
+        for line in _lines(found):
+            print_entry(printable(line), 15)
+        typer.echo("\nAn audit also needs:")
+        for name, why in missing.items():
+            print_entry(f"  {name:<12} {why}", 15)
         wrong = None if found.data is None else found.data.wrong
-        print_next([line] if wrong is None else [command("explain", wrong), line])
+        print_next([following] if wrong is None else [command("explain", wrong), following])
 
 
 def _lines(found: Examined) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Refuse a head file that cannot be audited at once: torch takes longer to import than to say so."""
+"""Refuse files that are of no use at once: torch takes longer to import than to say so."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from sfra.core.refusals import forget_out_of_range, head_not_finite, other_width
+from sfra.core.refusals import forget_out_of_range, head_not_finite, no_audit, other_width
 
 LARGEST = 2**26
 """Bytes of a head that is looked at; of a larger one the audit itself tells."""
@@ -40,6 +40,13 @@ def check_head_file(model: str, forget: Sequence[str], data: str | None, *, miss
         raise forget_out_of_range(len(weight), labels)
     if width is not None and width != weight.shape[1]:
         raise other_width(weight.shape[1], width)
+
+
+def check_audits(results: Sequence[Path]) -> None:
+    """Refuse a path that holds no audit.json, neither itself nor in a folder of it."""
+    for path in results:
+        if not path.is_file() and not any(path.glob("audit.json")) and not any(path.glob("*/audit.json")):
+            raise no_audit(path)
 
 
 def _archive(path: str) -> bool:

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from sfra.auditing.explain import explanations
+from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.command import WIDEST
 from sfra.cli.list import LISTS, print_names
 from sfra.cli.options import argument, group
@@ -35,11 +36,9 @@ def explain(
             typer.echo("")
         typer.echo("sfra explain CODE says more about one of them.")
         return
-    from sfra.auditing.verdict import VERDICTS
-
     texts, found = [], VERDICTS.get(code)
     if found is not None:
-        texts += [f"{code}: a verdict of the kind {found.kind} ({found.look.words})."]
+        texts += [f"{code}: a verdict ({found.look.words})."]
         texts += [f"What it means. {found.meaning}", f"What to do. {found.do}"]
     if code in explanations():
         texts += [f"{code}: a finding.", *explanations()[code]]
@@ -48,7 +47,7 @@ def explain(
         do = close or "sfra explain, without a code, lists them"
         raise InputError("there is no such finding or verdict", got=code, do=do)
     width = min(shutil.get_terminal_size().columns, WIDEST) - 1
-    typer.echo("\n\n".join(textwrap.fill(plain(text), width) for text in texts))
+    typer.echo("\n\n".join(textwrap.fill(plain(text), width, break_on_hyphens=False) for text in texts))
 
 
 def plain(markdown: str) -> str:

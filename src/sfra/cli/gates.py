@@ -7,13 +7,14 @@ import operator
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from sfra.attack.grid import settings_of
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.result import ROW_SCALARS, WITH_INTERVAL, AuditResult
-from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.core.errors import InputError, meant
+
+if TYPE_CHECKING:
+    from sfra.auditing.result import AuditResult
 
 OPERATORS = {
     ">=": operator.ge,
@@ -31,7 +32,6 @@ ALWAYS = ("seconds", "findings")
 
 ACCURACIES = ("retain.before", "retain.after", "forget.before", "forget.after")
 MEASURED = ("verdict", "clear", "rs", "rs_std", "floor", "relearned", *ACCURACIES)
-ENDS = tuple(f"{name}.{end}" for name in WITH_INTERVAL for end in ("low", "high"))
 COMPARED = ("delta_rs", "delta_rs.low", "delta_rs.high", "reference_rs", "sweep.area", "sweep.rs_at_reference")
 """Numbers that need a reference as well."""
 
@@ -88,17 +88,22 @@ def parse(text: str) -> Gate:
             got=text,
             do="write == for equal"
             if re.fullmatch(r"[^<>!=]+=[^=]+", text)
-            else "put it in quotes, or the shell takes > for a redirection",
+            else (found and found[1] != "verdict" and meant(found[1], ["verdict"]))
+            or "put it in quotes, or the shell takes > for a redirection",
         )
     return Gate(text=text, name=found[1], symbol=found[2], bound=bound)
 
 
 def scalar_names(config: AuditConfig, *, missing: bool) -> tuple[str, ...]:
     """List the numbers that an audit with these settings can have, by dotted name."""
+    from sfra.attack.grid import settings_of  # slow to import, and of no use where a gate cannot even be read
+    from sfra.auditing.result import ROW_SCALARS, WITH_INTERVAL
+    from sfra.auditing.rules import RULES
+
     names = [
         *ALWAYS,
         *MEASURED,
-        *ENDS,
+        *(f"{name}.{end}" for name in WITH_INTERVAL for end in ("low", "high")),
         "delta_rs",
         "reference_rs",
         *(f"rs_at.{epsilon:g}" for epsilon in config.budgets),
@@ -141,8 +146,8 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
     """Return the gates, each with a sentence if it fails.
 
     An audit that cannot carry a verdict passes no gate. One that would not have seen the class passes none on numbers:
-    a low number there shows nothing. Nor does one in which the class comes back with a fresh row: the numbers are those
-    of the head as released.
+    a low number there shows nothing. Nor does one in which the class comes back with a fresh row, for the numbers are
+    those of the head as released, nor one in which it never went, for nothing comes back there.
     """
     kind = VERDICTS[report.verdict].kind
     values = {**report.scalars(), "verdict": report.verdict, "clear": kind == "clear"}
@@ -158,7 +163,9 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
             judged[str(gate)] = f"gate failed: {gate} ({about})"
         elif gate.name not in ALWAYS and kind == "unusable":
             judged[str(gate)] = f"gate failed: {gate} cannot be judged: {report.statement}"
-        elif gate.name not in (*ALWAYS, "verdict") and (kind == "blind" or report.verdict == AFTER_RESET):
+        elif gate.name not in (*ALWAYS, "verdict") and (
+            kind == "blind" or report.verdict in (AFTER_RESET, "not-unlearned")
+        ):
             judged[str(gate)] = (
                 f"gate failed: {gate} cannot be judged: {gate.name} is {shown}, but the verdict is {report.verdict}. "
                 f"{report.statement}"

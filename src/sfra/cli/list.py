@@ -84,7 +84,7 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
     "scores": ("scores that rank the probes (--score)", _from("sfra.attack.known", lambda found: found.NAMES["score"])),
     "verdicts": (
         "what an audit may conclude, gravest first (sfra explain CODE)",
-        _from("sfra.auditing.verdict", lambda found: {k: one.meaning for k, one in found.VERDICTS.items()}),
+        _from("sfra.auditing.verdicts", lambda found: {k: one.meaning for k, one in found.VERDICTS.items()}),
     ),
     "weights": (
         "how much forget probes count in the loss (--forget-weight)",
@@ -96,6 +96,10 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
 
 def names(kind: str) -> list[str]:
     """Return the names of a list that can be typed as they stand."""
+    if kind == "findings":
+        from sfra.auditing.explain import explanations
+
+        return [*explanations()]  # the same names, without an import of the findings: a shell completes at once
     return [name for name in LISTS[kind][1]() if not name.isupper()]
 
 
@@ -123,7 +127,12 @@ def print_names(entries: Mapping[str, str]) -> None:
     """Print a line for each name."""
     indent = max(map(len, entries)) + 2
     for name, text in entries.items():
-        line = f"{name:<{indent}}{text}"
-        if sys.stdout.isatty():  # wrapped for the eye; for other programs every entry stays one line
-            line = textwrap.fill(line, shutil.get_terminal_size().columns - 1, subsequent_indent=" " * indent)
-        typer.echo(line)
+        print_entry(f"{name:<{indent}}{text}", indent)
+
+
+def print_entry(line: str, indent: int) -> None:
+    """Print a name and what is said of it; for the eye wrapped, for other programs in one line."""
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size().columns - 1
+        line = textwrap.fill(line, width, subsequent_indent=" " * indent, break_on_hyphens=False)
+    typer.echo(line)

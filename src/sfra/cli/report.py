@@ -10,6 +10,7 @@ import typer
 from sfra.cli import options as opt
 from sfra.cli.bench import STORE
 from sfra.cli.command import check_folder, print_json, say
+from sfra.cli.early import check_audits
 from sfra.cli.options import Text, argument, ending, group
 from sfra.core.errors import InputError, counted, printable
 
@@ -75,7 +76,7 @@ def report(
         facts = {"schema": "sfra.report/1", "page": str(out), "bytes": out.stat().st_size}
         print_json({**facts, "figures": [str(path) for path in written], "left_out": left_out})
     elif not quiet:
-        typer.echo(f"Written to {printable(out)}.")
+        typer.echo(f"Written to {printable(out)}. Open it in a browser.")
         if drawn is not None:
             say(f"{counted(len(written), 'figure was', 'figures were')} written.")
         for name, reason in left_out.items():
@@ -100,3 +101,4 @@ def _check(
         raise InputError("the page needs another name", expected="--out with a file that ends in .html", got=out)
     check_folder(out.absolute().parent, out.name)
     check_folder(figures, option="--figures")
+    check_audits(results)

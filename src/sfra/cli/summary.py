@@ -16,7 +16,8 @@ from rich.text import Text
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.result import AuditReport, AuditResult, Finding, ReleaseFacts, Score, Sweep, SweepPoint
 from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import REMEDY, VERDICTS
+from sfra.auditing.verdict import REMEDY
+from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.command import WIDEST
 from sfra.core.errors import counted, printable
 
@@ -51,8 +52,9 @@ def _parts(report: AuditResult) -> list[RenderableType]:
     unusable = report.verdict == "unusable"
     parts = [*_verdict(report), *_subject(report)] if unusable else [*_subject(report), *_verdict(report)]
     if report.rs is not None and not unusable:
-        parts += [*_classes(report), _indent(_accuracies(report)), _indent(_scores(report))]
-        parts += [*_controls(report), *_readings(report)]
+        parts += [*_classes(report), _indent(_accuracies(report))]
+    if report.scored:
+        parts += [_indent(_scores(report)), *_controls(report), *_readings(report)]
     listed = critical(report.findings)[1:] if unusable else report.findings  # the verdict names the first
     if listed:
         parts += [_title("Findings, gravest first (sfra explain CODE says more)"), _indent(_findings(listed))]
@@ -91,9 +93,9 @@ def _subject(report: AuditResult) -> Iterator[RenderableType]:
     epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
     classes = [_class_name(label, report) for label in report.forget_classes]
     numbering = f", labels by {plain(data.numbering)}" if data and data.numbering else ""
-    samples = f"{plain(data.source)} ({counted(data.samples, 'sample', 'samples')}{numbering})" if data else None
+    samples = f"{plain(data.source)}: {counted(data.samples, 'sample', 'samples')}{numbering}" if data else None
     rows = {
-        "Model": f"{plain(model.source)} ({model.outputs} outputs, {features}{lost})",
+        "Model": f"{plain(model.source)}: {model.outputs} outputs, {features}{lost}",
         "Forgotten": f"{gone} {', '.join(classes)}",
         "Data": samples or "none: nothing is measured",
         **({} if model.preprocess is None else {"Images": plain(model.preprocess)}),
@@ -118,7 +120,7 @@ def _verdict(report: AuditResult) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, VERDICTS[report.verdict].look.terminal))
     lines = []
-    for row in report.results if report.verdict != "unusable" else ():
+    for row in report.results if report.scored else ():
         if row.rule != report.rule or row.verdict == report.verdict or not _is_main(row, report):
             continue
         where = "as released, the numbers below" if row.scale == report.scale else f"at {row.scale} scale"
@@ -143,8 +145,7 @@ def _classes(report: AuditResult) -> Iterator[RenderableType]:
             shown = (
                 _percent(score.forget_before),
                 _percent(score.forget_after),
-                _number(score.rs),
-                _signed(score.delta_rs),
+                *(("-", "-") if one.verdict == "not-unlearned" else (_number(score.rs), _signed(score.delta_rs))),
             )
         table.add_row(_class_name(one.label, report), Text(one.verdict, style=style), *shown)
     yield _title("Each forgotten class for itself")

@@ -34,3 +34,13 @@ def other_width(width: int, got: int) -> InputError:
         got=got,
         do="use features of the same model, taken right before its last layer",
     )
+
+
+def no_audit(path: object) -> InputError:
+    """Say that there is no result of an audit."""
+    return InputError(
+        "there is no audit to report",
+        expected="an audit.json, or a folder with one",
+        got=path,
+        do="keep an audit with sfra audit … --out DIR, and pass that folder",
+    )

@@ -22,6 +22,7 @@ from sfra.bench.rows import Rows, join
 from sfra.bench.tables.names import forget_of, place
 from sfra.bench.tasks.diagnosing import DIAGNOSTICS, GEOMETRY
 from sfra.core.errors import InputError, SfraError
+from sfra.core.refusals import no_audit
 from sfra.report.classes import Names, names_of, set_name
 from sfra.report.figures import Setting
 from sfra.report.figures.diagnoses import alpha_bars
@@ -38,12 +39,7 @@ def read_audit(path: str | Path) -> AuditResult:
     given = Path(path)
     file = given / "audit.json" if given.is_dir() else given
     if not file.is_file():
-        raise InputError(
-            "there is no audit to report",
-            expected="an audit.json, or a folder with one",
-            got=given,
-            do="keep an audit with sfra audit … --out DIR, and pass that folder",
-        )
+        raise no_audit(given)
     return read_result(file)
 
 
