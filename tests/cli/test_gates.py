@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 import sfra
-from builders.audits import QUICK, compare, hidden, never_seen
+from builders.audits import QUICK, compare, hidden, knowing, never_seen
 from builders.cli import Files, run
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.result import AuditReport
@@ -103,6 +103,17 @@ def test_a_class_that_comes_back_with_a_fresh_row_passes_no_gate_on_the_released
     hidden = msgspec.structs.replace(blind, verdict="recovered-after-reset")
     [sentence] = failures([parse(gate)], hidden)
     assert "recovered-after-reset" in sentence
+
+
+@pytest.mark.parametrize("gate", ["delta_rs>0.1", "rs>0.5", "clear==false", "forget.before>0.1"])
+def test_a_class_that_never_went_passes_no_gate(gate: str) -> None:
+    kept = compare(knowing(), never_seen(), self_controls=0, **QUICK)
+    assert (kept.verdict, kept.scored) == ("not-unlearned", False)
+    assert kept.delta_rs is not None
+    assert kept.delta_rs < 0.1
+    assert not {one.code for one in kept.findings} & {"negative-delta", "degenerate", "generic-relearnability"}
+    [sentence] = failures([parse(gate)], kept)
+    assert "not-unlearned" in sentence or "forget.before is" in sentence
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,8 @@ from sfra.attack.scale import SWEEP
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport, BeforeAfter, ClassResult
-from sfra.auditing.verdict import VERDICTS, conclude
+from sfra.auditing.verdict import conclude
+from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.summary import summary
 from sfra.data import FeatureSet
 
@@ -69,6 +70,13 @@ def test_an_unusable_audit_says_so_first_with_cause_and_remedy_and_shows_no_numb
     assert shown.count("inputs-differ") == 0  # the verdict says it
     assert "critical  confidence-gap" in shown
     for number in ("RS", "Accuracy", "no sign of recovery", "Other readings", "only hidden", "±"):
+        assert number not in shown
+
+
+def test_of_a_class_that_never_went_accuracies_are_shown_and_no_score(report: AuditReport) -> None:
+    shown = text(replace(report, verdict="not-unlearned", findings=()))
+    assert "Accuracy" in shown
+    for number in ("RS", "floor", "only hidden", "All readings"):
         assert number not in shown
 
 

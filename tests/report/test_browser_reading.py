@@ -13,7 +13,7 @@ from selenium.webdriver.common.keys import Keys
 from builders.browser import Browser
 from builders.pages import DATE
 from sfra.auditing.result import Sweep, SweepPoint
-from sfra.report import audit_page, read_audit
+from sfra.report import audit_page, overview_page, read_audit
 
 PAGES = ("audit", "audits", "benchmark")
 PAPER = 718
@@ -264,6 +264,18 @@ def test_paper_gets_every_chart_dark_on_white_and_no_controls(
     controls = browser.all("input, select, #theme")
     assert controls
     assert not any(control.is_displayed() for control in controls)
+
+
+def test_paper_gets_an_audit_without_charts_too(browser: Browser, demo_folder: Path, tmp_path: Path) -> None:
+    audit = read_audit(demo_folder / "masked")
+    audits = [("a", replace(audit, verdict="unusable")), ("b", audit)]
+    (tmp_path / "page.html").write_text(overview_page(audits, date=DATE), encoding="utf-8")
+    browser.open(tmp_path / "page.html")
+    browser.run(
+        "addEventListener('beforeprint', () => { window.shut = document.querySelectorAll('.audit:not([open])') })"
+    )
+    browser.printed()
+    assert browser.run("return window.shut.length") == 0
 
 
 def test_a_sweep_of_scales_still_fits_on_two_sheets(browser: Browser, demo_folder: Path, tmp_path: Path) -> None:

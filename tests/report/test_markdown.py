@@ -37,6 +37,14 @@ def test_an_unusable_audit_shows_no_numbers_and_has_no_card(audit: AuditResult) 
         model_card([audit, unusable])
 
 
+def test_of_a_class_that_never_went_accuracies_are_told_and_no_score(audit: AuditResult) -> None:
+    kept = msgspec.structs.replace(audit, verdict="not-unlearned", findings=())
+    for text in (job_summary(kept, {}), model_card([kept])):
+        assert "accuracy, forgotten class" in text
+        assert "RS" not in text
+        assert "sfra_rs" not in text
+
+
 def test_several_classes_have_a_row_each_and_names_cannot_break_the_table() -> None:
     names = tuple(f"<img src=x>|`{k}\n# title" for k in range(6))
     audit = msgspec.structs.replace(compare(hidden(), None, (1, FORGET), **QUICK), class_names=names)

@@ -16,7 +16,8 @@ from builders.pages import DATE, HOSTILE, Parsed, page_data, true_audit, true_re
 from sfra.auditing import findings
 from sfra.auditing.result import Finding
 from sfra.auditing.stored import parse_result
-from sfra.auditing.verdict import KINDS, VERDICTS, conclude
+from sfra.auditing.verdict import conclude
+from sfra.auditing.verdicts import KINDS, VERDICTS
 from sfra.core.errors import InputError
 from sfra.report import audit_page, find_audits, overview_page, read_audit
 from sfra.report.figures.style import blend, contrast
@@ -62,6 +63,22 @@ def test_the_page_of_an_unusable_audit_names_cause_and_remedy_and_shows_no_score
     rows = Parsed(overview_page([("one", audit)], date=DATE)).text
     assert f"{audit.rs:.2f}" not in rows
     assert alone.open == []
+
+
+def test_the_page_of_a_class_that_never_went_shows_accuracies_and_no_score() -> None:
+    audit = replace(true_result(), verdict="not-unlearned", statement=VERDICTS["not-unlearned"].sentence)
+    alone, beside = Parsed(audit_page(audit, date=DATE)), Parsed(overview_page([("one", audit)], date=DATE))
+    assert "What comes back, and what it costs" in alone.text
+    for number in ("Every reading", "how much of the class comes back, and how little", "Relearning, epoch by epoch"):
+        assert number not in alone.text
+    assert f"{100 * audit.results[0].forget_after:.1f} %" in beside.text
+    assert f"RS {audit.rs:.2f}" not in beside.text
+
+
+def test_several_audits_are_counted_by_what_their_verdicts_say() -> None:
+    audits = [("a", true_result()), ("b", replace(true_result(), verdict="blind"))]
+    text = Parsed(overview_page(audits, date=DATE)).text
+    assert f"blind 1 of 2: {KINDS['blind'].words}" in text
 
 
 def test_a_verdict_that_rests_on_the_fresh_row_says_so_beside_the_numbers_of_the_released_one() -> None:

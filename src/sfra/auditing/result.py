@@ -267,7 +267,7 @@ class AuditResult(Struct, frozen=True, kw_only=True):
 
     schema: str = SCHEMA
     verdict: str
-    """A key of ``sfra.auditing.verdict.VERDICTS``."""
+    """A key of ``sfra.auditing.verdicts.VERDICTS``."""
     statement: str
     """The verdict in words."""
     rs: Share | None
@@ -329,6 +329,11 @@ class AuditResult(Struct, frozen=True, kw_only=True):
         classes = f"forget_classes={list(self.forget_classes)}"
         parts = [repr(self.verdict), *numbers, *moves, classes, f"findings: {codes}"]
         return f"{type(self).__name__}({', '.join(parts)})"
+
+    @property
+    def scored(self) -> bool:
+        """Whether RS says anything: it was measured, the set-up is right, and the class had gone before."""
+        return self.rs is not None and self.verdict not in ("unusable", "not-unlearned")
 
     def _repr_html_(self) -> str:
         """Show verdict, numbers and the one picture in a notebook."""

@@ -8,9 +8,11 @@ from typing import Literal
 from xml.etree import ElementTree as Xml
 
 from sfra.auditing.result import AuditResult
-from sfra.auditing.verdict import VERDICTS, Kind, carrying, statement
+from sfra.auditing.verdict import carrying, statement
+from sfra.auditing.verdicts import VERDICTS, Kind
 from sfra.core.errors import printable
 from sfra.report.classes import class_name
+from sfra.report.notebook import numbers
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -74,4 +76,6 @@ def _gates(audit: AuditResult, judged: Mapping[str, str | None]) -> Iterator[_Ca
 
 
 def _details(audit: AuditResult) -> str:
-    return printable("\n".join([repr(audit), *(f"{one.severity} {one.code}: {one.message}" for one in audit.findings)]))
+    usable = audit.rs is not None and VERDICTS[audit.verdict].kind != "unusable"
+    shown = [f"{name}: {value} ({meaning})" for name, value, meaning in numbers(audit)] if usable else []
+    return printable("\n".join([*shown, *(f"{one.severity} {one.code}: {one.message}" for one in audit.findings)]))

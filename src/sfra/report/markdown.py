@@ -7,7 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from sfra.auditing.result import AuditResult
-from sfra.auditing.verdict import VERDICTS, carrying
+from sfra.auditing.verdict import carrying
+from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.tables.table import escape_markdown
 from sfra.core.errors import InputError, printable
 from sfra.report.classes import class_name, label_name
@@ -57,7 +58,8 @@ def _measured(audit: AuditResult) -> Iterator[str]:
         shown = ("–",) * 4
         if score is not None:
             moved = percent(score.forget_before), percent(score.forget_after)
-            shown = (*moved, number(score.rs), signed(score.delta_rs))
+            gone = one.verdict != "not-unlearned"
+            shown = (*moved, *((number(score.rs), signed(score.delta_rs)) if gone else ("–", "–")))
         cells = (_text(label_name(one.label, audit.class_names)), one.verdict, *shown)
         lines.append(f"| {' | '.join(cells)} |")
     if lines:
@@ -97,7 +99,7 @@ def _metadata(audit: AuditResult) -> Iterator[str]:
     yield f"      name: {_quoted(_data(audit))}"
     yield "    metrics:"
     for kind, (value, words) in values.items():
-        if value is not None:
+        if value is not None and (audit.scored or "accuracy" in kind):
             yield f"    - type: {kind}"
             yield f"      value: {round(value, 4)}"
             yield f"      name: {_quoted(words)}"

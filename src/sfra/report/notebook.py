@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from html import escape
 
 from sfra.auditing.result import AuditResult
-from sfra.auditing.verdict import VERDICTS
+from sfra.auditing.verdicts import VERDICTS
 from sfra.core.errors import InputError, MissingPackageError, meant
 from sfra.report.classes import class_name
-from sfra.report.export import drawable, render
+from sfra.report.export import PIXELS, drawable, render
 from sfra.report.figures import Chart, plan_audit
 from sfra.report.page import audit_page
 from sfra.report.page.audit import PICTURE, rests_on_fresh_row
@@ -64,6 +64,8 @@ def numbers(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
     for name, pair in (("other classes", audit.retain), ("forgotten class", audit.forget)):
         shown = f"{percent(pair.before)} → {percent(pair.after)}"
         yield f"accuracy, {name}", shown, "before and after relearning"
+    if not audit.scored:
+        return
     between = "" if audit.rs_interval is None else f"95 % interval {span(audit.rs_interval)}; "
     yield "RS", number(audit.rs), f"{between}0: nothing comes back; 1: all of it, at no cost"
     against = "RS minus that of a model that never saw it" if audit.delta_rs is not None else "no reference was given"
@@ -72,13 +74,18 @@ def numbers(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
 
 
 def _picture(audit: AuditResult) -> str:
-    """Draw accuracies before and after as an image; without the packages for it, say which are missing."""
+    """Draw accuracies before and after as an image; without the packages for it, say which are missing.
+
+    The image holds its letters: an SVG would be cut off where the fonts of the reader are wider than ours.
+    """
     try:
-        svg = render(plot(audit, PICTURE), "svg")
+        png = render(plot(audit, PICTURE), "png")
     except MissingPackageError:
         return "<p>A picture needs <code>pip install 'sfra[report]'</code>.</p>"
-    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
-    return f'<img src="{source}" alt="What comes back, and what it costs" style="background: white; max-width: 100%">'
+    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
+    width = int.from_bytes(png[16:20]) / PIXELS  # as its header has it
+    look = f"width: {width:.0f}px; max-width: 100%"
+    return f'<img src="{source}" alt="What comes back, and what it costs" style="{look}">'
 
 
 def _text(text: str) -> str:

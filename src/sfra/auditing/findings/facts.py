@@ -69,10 +69,11 @@ class Facts:
         return next(one for one in self.scores if all(getattr(one, name) == it for name, it in wanted.items()))
 
     def __getattr__(self, name: str) -> Any:
-        """Return a number of the verdict's score, such as ``rs`` or ``retain_before``."""
+        """Return a number of the verdict's score, such as ``retain_before``; RS is none where the class never went."""
         if name not in Score.__struct_fields__:
             raise AttributeError(name)
-        return None if self.last is None else getattr(self.last, name)
+        unknown = self.last is None or (name in ("rs", "delta_rs") and self.last.verdict == "not-unlearned")
+        return None if unknown else getattr(self.last, name)
 
     @property
     def reference_forget_before(self) -> float | None:

@@ -7,7 +7,7 @@ from statistics import fmean
 from typing import Any
 
 from sfra.auditing.result import AuditResult, Control
-from sfra.auditing.verdict import KINDS, VERDICTS
+from sfra.auditing.verdicts import KINDS, VERDICTS
 from sfra.core.errors import InputError
 from sfra.report.figures.readings import forget_of, reading_of, verdict_score
 from sfra.report.figures.registry import figure
@@ -164,7 +164,7 @@ def overview_figure(audits: Sequence[tuple[str, AuditResult]], *, style: Style =
 
 def _marks(name: str, audit: AuditResult) -> Iterator[dict[str, Any]]:
     """Yield what stands in the line of an audit; nothing where no score means anything."""
-    if not audit.results or audit.verdict == "unusable":
+    if not audit.scored:
         return
     first = audit.results[0]
     for control in audit.controls:

@@ -12,7 +12,7 @@ from sfra._version import __version__
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.result import AuditResult, DataFacts, ReleaseFacts
 from sfra.auditing.rules import RULES
-from sfra.auditing.verdict import KINDS, VERDICTS
+from sfra.auditing.verdicts import KINDS, VERDICTS
 from sfra.core.errors import counted
 from sfra.report.classes import class_name
 from sfra.report.figures import plan_audit, plan_audits
@@ -148,7 +148,12 @@ def audit_view(
         badge = REFERENCE if reference else audit.verdict
         unlike = reference and audit.verdict == "no-reference"
         usable = audit.verdict != "unusable"
-        shown = {name: one for name, one in plan_audit(audit).items() if one.figure.on_page and usable}
+        gone = audit.verdict != "not-unlearned"
+        shown = {
+            name: one
+            for name, one in plan_audit(audit).items()
+            if one.figure.on_page and usable and (gone or name == PICTURE)
+        }
         planned = {name: one for name, one in shown.items() if one.figure.brief or not brief}
         drawn = charts.add(key, planned, narrow=not brief)
         view = {
@@ -169,7 +174,8 @@ def audit_view(
             "picture": [one for one in drawn if one["key"] == f"{key}-{PICTURE}"],
             "charts": [one for one in drawn if one["key"] != f"{key}-{PICTURE}"],
             "findings": critical(audit.findings) or audit.findings,
-            **(_score_view(audit) if usable else NO_SCORES),
+            **(_score_view(audit) if usable and gone else NO_SCORES),
+            "classes": class_table(audit) if usable else None,
             "settings": list(flat(audit.settings)),
             "versions": list(flat(audit.versions)),
             "facts": facts(audit),
@@ -183,7 +189,6 @@ def audit_view(
 NO_SCORES: View = {
     "scores": {"rows": []},
     "sweep": [],
-    "classes": None,
     "controls": None,
     "diagnostics": [],
 }
@@ -191,9 +196,8 @@ NO_SCORES: View = {
 
 
 def _score_view(audit: AuditResult) -> View:
-    """Arrange all accuracies and scores, of every class and control."""
-    tables = {"classes": class_table(audit), "controls": control_table(audit), "diagnostics": diagnosis_tables(audit)}
-    return score_tables(audit) | tables
+    """Arrange all accuracies and scores, of controls too."""
+    return score_tables(audit) | {"controls": control_table(audit), "diagnostics": diagnosis_tables(audit)}
 
 
 def measured(audit: AuditResult) -> str:
@@ -234,8 +238,9 @@ def reading_words(scale: str, rule: str, variant: str) -> str:
 
 def score_tables(audit: AuditResult) -> dict[str, Any]:
     """Arrange all scores, the verdict's first, and those of a sweep apart."""
-    heads = [*("Scale", "Forget row", "Rule", "RS", "± seeds", "ΔRS", "Forget before", "Forget after")]
-    heads += ["Retain before", "Retain after", "Epoch", "Alone it would say"]
+    spread = audit.rs_std is not None
+    heads = ["Scale", "Forget row", "Rule", "RS", *(["± seeds"] if spread else []), "ΔRS", "Forget before"]
+    heads += ["Forget after", "Retain before", "Retain after", "Epoch", "Alone it would say"]
     words = ("Forget row", "Rule", "Alone it would say")
     main: list[list[str]] = []
     others: list[list[str]] = []
@@ -244,7 +249,8 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
         row = [
             one.scale.replace("kappa=", "κ = "),
             *("as released" if one.variant == "released" else one.variant, one.rule),
-            *(number(one.rs), number(one.rs_std, 3), signed(one.delta_rs), *map(percent, shares)),
+            *(number(one.rs), *([number(one.rs_std, 3)] if spread else [])),
+            *(signed(one.delta_rs), *map(percent, shares)),
             *("–".join(map(str, sorted({min(one.epochs), max(one.epochs)}))), one.verdict),
         ]
         (main if one.scale in ("native", "canonical", audit.scale) else others).append(row)
@@ -280,8 +286,7 @@ def class_table(audit: AuditResult) -> Any:
             numbers = [
                 percent(score.forget_before),
                 percent(score.forget_after),
-                number(score.rs),
-                signed(score.delta_rs),
+                *([MISSING] * 2 if one.verdict == "not-unlearned" else (number(score.rs), signed(score.delta_rs))),
             ]
         rows.append([name, one.verdict, *numbers])
     return table("Each forgotten class for itself", heads, rows, words=heads[:2]) if rows else None

@@ -122,7 +122,7 @@
 
   let closed = [];
   addEventListener("beforeprint", () => {
-    closed = all("details:not([open])").filter(details => details.querySelector(".chart"));
+    closed = all("details:not([open])").filter(details => details.matches(".audit") || details.querySelector(".chart"));
     closed.forEach(details => { details.open = true; });
     paper = true;
     drawAll();
