@@ -10,7 +10,7 @@ from sfra.core.metrics import TOLERANCE
 
 REFERENCE_FORGET = 0.02  # retrained models print 0.00; one stray hit in 50 samples is 0.02
 REFERENCE_GAP, REFERENCE_FAR = 0.05, 0.25
-DELTA_BAND = 0.1  # the band is twice the spread between printings of the same audit
+DELTA_BAND = 0.1  # twice the spread between published numbers of the same audit
 
 
 @finding("reference-missing")
