@@ -10,6 +10,7 @@ from posixpath import dirname, join, normpath, relpath
 from types import ModuleType
 from typing import Any
 
+import griffe
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
@@ -31,7 +32,17 @@ PACKAGES = {
 ALL_MODELS = "all-models.html"
 """The page of every audited model, which leaderboard.md names by where it is built."""
 LINK = re.compile(r"(!?)\[((?:[^\[\]]|\[[^\]]*\])*)\]\(([^)\s#]+)(#[^)\s]*)?\)")
+EXAMPLE = re.compile(r"^(>>>.*(?:\n.+)*)", re.MULTILINE)
 ROLE = re.compile(r":(?:class|func|meth|mod|attr|data):(?=<code)")
+
+
+class Examples(griffe.Extension):
+    """Shows the examples of docstrings as code: their marks would be quotations in Markdown."""
+
+    def on_object(self, *, obj: griffe.Object, **_: Any) -> None:
+        """Put a fence around each example."""
+        if obj.docstring is not None:
+            obj.docstring.value = EXAMPLE.sub(r"```pycon\n\1\n```", obj.docstring.value)
 
 
 def on_config(config: Any) -> Any:

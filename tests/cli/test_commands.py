@@ -260,9 +260,9 @@ def test_demo_prints_a_table_and_where_its_page_is(files: Files, capfd: Capture,
     assert ran.code == 0
     assert (demo[0]["out"], demo[0]["seed"]) == (Path("kept"), 3)
     assert "delete 95.0 94.0 0.0 90.0 0.940 - recovered" in " ".join(ran.out.split())
-    assert ran.out.endswith("\nWritten to kept.\nOpen kept/report.html in a browser.\n")
+    assert "\nWritten to kept.\nOpen kept/report.html in a browser.\n\nNext:\n  sfra explain recovered\n" in ran.out
     assert ran.err == "making the model original (1 of 7)\n"
-    assert run(capfd, "demo", "--out", "bare").out.endswith("\nIts page needs pip install 'sfra[report]'.\n")
+    assert "\nIts page needs pip install 'sfra[report]'.\n" in run(capfd, "demo", "--out", "bare").out
 
 
 def test_demo_prints_json(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:

@@ -13,7 +13,7 @@ import msgspec
 from sfra.bench.engine.cell import Cell
 from sfra.bench.protocol import CONTROLS, Forget, Pra, Protocol, read_as
 from sfra.bench.tasks.diagnosing import OF_PROBES  # registers the tasks
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, meant
 
 if TYPE_CHECKING:
     from sfra.models.recipes import Recipe
@@ -55,7 +55,10 @@ def plan(protocol: Protocol, only: Mapping[str, str] | None = None) -> list[Goal
         if value not in values:
             named = {"what", *(other for goal in goals for other in goal.identity)} - {"varied"}
             expected = f"{name} of {', '.join(sorted(values))}" if values else f"a name of {', '.join(sorted(named))}"
-            raise InputError(f"nothing in the protocol has {name}={value}", expected=expected, got=value)
+            do = meant(value, values) if values else meant(name, named)
+            raise InputError(
+                f"nothing in the protocol has {name}={value}", expected=expected, got=f"{name}={value}", do=do
+            )
     return chosen
 
 

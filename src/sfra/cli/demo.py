@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sfra.cli import options as opt
 from sfra.cli.command import check_folder, print_json, show
+from sfra.cli.made import command, print_next
 from sfra.cli.progress import showing
 
 EXPLANATION = (
@@ -37,3 +38,4 @@ def demo(
         look = f"Open {result.page} in a browser." if result.page else "Its page needs pip install 'sfra[report]'."
         kept = [f"Written to {out}.", look] if out else ["Nothing was written: pass --out DIR to keep it all."]
         show(demo_table(result.rows), "", EXPLANATION, "", *kept)
+        print_next([command("explain", "recovered"), command("doctor", "MODEL")])
