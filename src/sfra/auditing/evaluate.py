@@ -132,7 +132,7 @@ def _logits(
     weight: Float[Tensor, "rows d"], bias: Float[Tensor, " rows"], samples: Features
 ) -> Float[Tensor, "rows n"]:
     """Return the logits with the samples last: reductions over classes then run along contiguous memory."""
-    if weight.is_cuda or weight.dtype != torch.float32:
+    if weight.device.type != "cpu" or weight.dtype != torch.float32:
         return torch.addmm(bias[:, None], weight, samples.T)
     from sfra.attack.adam_kernels import logits
 
