@@ -11,7 +11,7 @@ import torch
 import sfra.attack.grid as runs_module
 from builders.audits import FORGET, hidden, knowing
 from sfra.attack import pulse
-from sfra.attack.grid import Run, Setting, expect_jobs, relearn_release, settings_of
+from sfra.attack.grid import Run, Setting, expect_jobs, jobs_of, relearn_jobs, relearn_release, settings_of
 from sfra.attack.outlook import Outlook
 from sfra.attack.probes import sample_probes
 from sfra.attack.relearn import relearn, relearn_many
@@ -126,7 +126,7 @@ def test_long_draws_and_epochs_are_told_as_a_part_of_all_jobs(monkeypatch: pytes
     config, head = replace(CONFIG, n=20_000), knowing().head
     settings = settings_of(config, missing=False)
     expect_jobs(outlook, len(settings), head.classes, head.width, 1, config)
-    relearn_release(head, [FORGET], settings, config, outlook=outlook)
+    list(relearn_jobs(jobs_of(head, [FORGET], settings, config), config, outlook=outlook))
     for draw in (1, 2, 3):
         told = [stage for stage in heard if stage.startswith(f"auditing (drawing probes {draw} of 3")]
         assert len(told) > 1

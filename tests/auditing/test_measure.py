@@ -134,11 +134,19 @@ def test_features_are_measured_in_the_coordinates_of_the_head() -> None:
     assert torch.equal(one.test.counts, whole.counts)
 
 
+def test_of_a_measured_run_the_first_and_the_last_head_are_left() -> None:
+    run = scripted([BEFORE, SELECTING, REPORTING, LAST])
+    (one,) = measure([run], split_features(units(LABELS), None, [2]), [2])
+    assert (one.epochs, one.run.path.kept, one.run.path.weights.shape[0]) == ((0, 1, 2, 3), (0, 3), 2)
+    assert one.run.path.head(0).fingerprint == run.path.head(0).fingerprint
+    assert one.run.path.last.fingerprint == run.path.last.fingerprint
+
+
 def traced(table: list[list[int]], *, setting: Setting = RELEASED, seed: int = 0) -> Measured:
     """Make a measured run that recognises so many of 10 samples of each class in each epoch."""
     trace = Trace(hits=torch.tensor(table), counts=torch.tensor([10, 10, 10]), forget_classes=(2,))
     run = scripted([[0, 1, 2]] * len(table), setting=setting, seed=seed)
-    return Measured(run=run, test=trace, validation=None, report=trace)
+    return Measured(run=run, epochs=run.path.kept, test=trace, validation=None, report=trace)
 
 
 SEEDS = [

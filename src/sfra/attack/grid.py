@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from sfra.attack.anchor import Anchor
 from sfra.attack.outlook import Outlook, product_speed
-from sfra.attack.path import Record, Trajectory
+from sfra.attack.path import Record, Trajectory, kept_epochs
 from sfra.attack.probes import Probes, sample_probes
-from sfra.attack.pulse import Pulse
 from sfra.attack.relearn import relearn_many
 from sfra.attack.scale import Canonical, Native, Placed, Scale, place
 from sfra.attack.settings import AttackSettings
@@ -20,8 +20,8 @@ from sfra.core.types import Progress
 DRAWING, RELEARNING = "drawing probes", "relearning"
 """What the two steps are called while they run."""
 
-GROUP_BYTES = 2**30
-"""Memory for the probes of heads that are relearned side by side."""
+GROUP_BYTES = 2**29
+"""Memory for the probes and the kept epochs of heads that are relearned side by side."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,22 +74,23 @@ class Job:
     anchor: Anchor | None = None
 
 
-def relearn_release(
-    head: Head,
-    forget: Sequence[int],
-    settings: Sequence[Setting],
-    config: AttackSettings,
-    *,
-    anchor: Anchor | None = None,
-    outlook: Outlook | None = None,
-) -> list[Run]:
-    """Sample probes and relearn the head for every setting and seed; ``anchor`` serves the anchored scale."""
-    jobs = [
+def jobs_of(
+    head: Head, forget: Sequence[int], settings: Sequence[Setting], config: AttackSettings, anchor: Anchor | None = None
+) -> list[Job]:
+    """List the jobs of a head: every setting with every seed; ``anchor`` serves the anchored scale."""
+    return [
         Job(head=head, forget=forget, setting=setting, seed=seed, anchor=anchor)
         for seed in seeds_of(config)
         for setting in settings
     ]
-    return relearn_jobs(jobs, config, outlook=outlook)
+
+
+def relearn_release(
+    head: Head, forget: Sequence[int], settings: Sequence[Setting], config: AttackSettings
+) -> list[Run]:
+    """Sample probes and relearn the head for every setting and seed."""
+    groups = relearn_jobs(jobs_of(head, forget, settings, config), config)
+    return list(chain.from_iterable(groups))
 
 
 def seeds_of(config: AttackSettings) -> range:
@@ -103,28 +104,22 @@ def relearn_jobs(
     *,
     record: Record = "all",
     outlook: Outlook | None = None,
-) -> list[Run]:
-    """Sample probes and relearn the head of every job, as many side by side as memory allows; ``record`` its epochs.
+) -> Iterator[list[Run]]:
+    """Sample probes and relearn the head of every job, and yield as many runs at a time as memory allows side by side.
 
-    The ``outlook`` tells how far it is.
+    ``record`` says which of their epochs are kept. The ``outlook`` tells how far it is.
     """
     outlook = outlook or Outlook()
-    runs: list[Run] = []
-    group: list[tuple[Job, Placed, Probes]] = []
-    for job in jobs:
+    kept, group = len(kept_epochs(config.epochs, record)), list[tuple[Job, Placed, Probes]]()
+    for number, job in enumerate(jobs, 1):
         at, forget = job.setting, job.forget
         placed = place(job.head, forget, scale=at.scale, variant=at.variant, seed=job.seed, anchor=job.anchor)
         with outlook.step(DRAWING, 1) as tell:
             group.append((job, placed, _probes(placed.head, forget, config, job.seed, tell)))
-        size = len(group) * group[-1][2].samples.numel() * 4
-        if size >= GROUP_BYTES or len(runs) + len(group) == len(jobs):
-            amount = sum(
-                operations(placed.head.classes, placed.head.width, len(job.forget), config) for job, placed, _ in group
-            )
-            with outlook.step(RELEARNING, amount, "epochs") as tell:
-                runs += _relearn(group, config, record, outlook.pulse(tell))
+        numbers = group[-1][2].samples.numel() + kept * placed.head.weight.numel()
+        if 4 * len(group) * numbers >= GROUP_BYTES or number == len(jobs):
+            yield _relearn(group, config, record, outlook)  # nothing here holds on to the epochs of these runs
             group = []
-    return runs
 
 
 def operations(classes: int, width: int, forgotten: int, config: AttackSettings) -> float:
@@ -163,22 +158,26 @@ def _probes(head: Head, forget: Sequence[int], config: AttackSettings, seed: int
 
 
 def _relearn(
-    group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings, record: Record, pulse: Pulse
+    group: Sequence[tuple[Job, Placed, Probes]], config: AttackSettings, record: Record, outlook: Outlook
 ) -> list[Run]:
     weight = choose_weight(config.forget_weight)
-    paths = relearn_many(
-        [placed.head for _, placed, _ in group],
-        [probes for _, _, probes in group],
-        epochs=config.epochs,
-        seeds=[job.seed for job, _, _ in group],
-        learning_rate=config.learning_rate,
-        weight_decay=config.weight_decay,
-        batch_size=config.batch_size,
-        probe_weights=[weight.probe_weights(probes, at.head.classes - len(job.forget)) for job, at, probes in group],
-        device=config.device,
-        record=record,
-        pulse=pulse,
-    )
+    amount = sum(operations(at.head.classes, at.head.width, len(job.forget), config) for job, at, _ in group)
+    with outlook.step(RELEARNING, amount, "epochs") as tell:
+        paths = relearn_many(
+            [placed.head for _, placed, _ in group],
+            [probes for _, _, probes in group],
+            epochs=config.epochs,
+            seeds=[job.seed for job, _, _ in group],
+            learning_rate=config.learning_rate,
+            weight_decay=config.weight_decay,
+            batch_size=config.batch_size,
+            probe_weights=[
+                weight.probe_weights(probes, at.head.classes - len(job.forget)) for job, at, probes in group
+            ],
+            device=config.device,
+            record=record,
+            pulse=outlook.pulse(tell),
+        )
     return [
         Run(setting=job.setting, seed=job.seed, placed=placed, probes=probes, path=path)
         for (job, placed, probes), path in zip(group, paths, strict=True)

@@ -60,6 +60,12 @@ class Trajectory:
         at = self.kept.index(epoch)
         return Head(self.weights[at], self.biases[at])
 
+    def ends(self) -> Trajectory:
+        """Return the path with the released and the last head alone, in memory of their own."""
+        places = sorted({0, len(self.kept) - 1})
+        kept = tuple(self.kept[at] for at in places)
+        return replace(self, weights=self.weights[places], biases=self.biases[places], kept=kept)
+
     def to(self, device: torch.device | str) -> Trajectory:
         """Return the trajectory with its heads on another device."""
         return replace(self, weights=self.weights.to(device), biases=self.biases.to(device))

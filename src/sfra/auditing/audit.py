@@ -9,9 +9,10 @@ import hashlib
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any
 
-from sfra.attack.grid import relearn_release, settings_of
+from sfra.attack.grid import jobs_of, relearn_jobs, settings_of
 from sfra.attack.outlook import Outlook
 from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import default_self_controls, original_control, self_control
@@ -19,7 +20,7 @@ from sfra.auditing.findings import Facts, odd_rows, raise_findings
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.foresee import MEASURING, foresee
 from sfra.auditing.inputs import Inputs, open_inputs
-from sfra.auditing.measure import Evidence, measure
+from sfra.auditing.measure import Evidence, Measured, measure
 from sfra.auditing.naming import Forget
 from sfra.auditing.record import data_facts, forget_confusion, probe_facts, release_facts, run_traces, versions
 from sfra.auditing.reference import Reference, check_earlier, earlier_reference
@@ -157,13 +158,16 @@ def audit(
 def gather(subject: Subject, config: AuditConfig, outlook: Outlook, *, fresh: bool = False) -> Evidence:
     """Relearn a subject in every setting, without data, then measure what came back, where there is data."""
     settings = settings_of(config, missing=subject.missing, fresh=fresh)
-    head = subject.release.head
-    runs = relearn_release(head, subject.forget, settings, config, anchor=subject.anchor, outlook=outlook)
-    measured = None
-    if subject.split is not None:
-        with outlook.step(MEASURING, len(runs), "runs") as tell:
-            measured = measure(runs, subject.split, subject.forget, device=config.device, progress=tell)
-    return Evidence(subject=subject, runs=runs, measured=measured)
+    jobs = jobs_of(subject.release.head, subject.forget, settings, config, subject.anchor)
+    if (split := subject.split) is None:
+        runs = [*chain.from_iterable(relearn_jobs(jobs, config, record="last", outlook=outlook))]
+        return Evidence(subject=subject, runs=runs, measured=None)
+    measured = list[Measured]()
+    for group in relearn_jobs(jobs, config, outlook=outlook):
+        with outlook.step(MEASURING, len(group), "runs") as tell:
+            measured += measure(group, split, subject.forget, device=config.device, progress=tell)
+        del group  # all its epochs, before the next ones come
+    return Evidence(subject=subject, runs=[one.run for one in measured], measured=measured)
 
 
 def _reference(given: Subject | AuditResult, evidence: Evidence, config: AuditConfig, outlook: Outlook) -> Reference:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import islice
+from itertools import chain, islice
 
 import torch
 
@@ -111,7 +111,7 @@ def _audit_hidden(
         for _, subject in hidden
         for seed in seeds_of(config)
     ]
-    runs = iter(relearn_jobs(jobs, config, record="last", outlook=outlook))
+    runs = chain.from_iterable(relearn_jobs(jobs, config, record="last", outlook=outlook))
     found = []
     for classes, subject in hidden:
         assert subject.test is not None

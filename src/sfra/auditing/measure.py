@@ -21,6 +21,9 @@ class Measured:
     """One run on real data."""
 
     run: Run
+    """What was measured; of its epochs the first and the last are left."""
+    epochs: tuple[int, ...]
+    """The epochs that the traces are of."""
     test: Trace
     """All evaluation data."""
     validation: Trace | None
@@ -80,4 +83,5 @@ def _measured(run: Run, split: Measurable, forget: Sequence[int], device: torch.
     whole = report
     if validation is not None and not split.own_validation:
         whole = report.joined(validation)
-    return Measured(run=run, test=whole, validation=validation, report=report)
+    ends = replace(run, path=run.path.ends())
+    return Measured(run=ends, epochs=path.kept, test=whole, validation=validation, report=report)

@@ -35,7 +35,7 @@ def scores(measured: Sequence[Measured]) -> list[Score]:
 def _score(setting: Setting, rule: str, measured: Sequence[Measured]) -> Score | None:
     chosen = [(one, pick) for one in measured if (pick := one.chosen(rule)) is not None]
     picks = [pick for _, pick in chosen]
-    epochs = tuple(one.run.path.kept[at] for one, (at, _) in chosen)
+    epochs = tuple(one.epochs[at] for one, (at, _) in chosen)
     if not picks:
         return None
     accuracies = [
