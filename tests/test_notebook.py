@@ -53,7 +53,7 @@ def test_the_notebook_is_kept_with_its_outputs_and_is_small() -> None:
     assert NOTEBOOK.stat().st_size < LARGEST
     text = NOTEBOOK.read_text(encoding="utf-8")
     assert "text/html" in text
-    assert "image/png" in text
+    assert "image/svg+xml" in text
     assert "https://" not in text.replace("https://www.w3.org", "")
 
 

@@ -22,7 +22,7 @@ class Look:
 
 
 KINDS: dict[Kind, Look] = {
-    "back": Look(words="the class comes back, or never went", terminal="bold red", light="#9a2c06", dark="#ffab85"),
+    "back": Look(words="the class cannot be called forgotten", terminal="bold red", light="#9a2c06", dark="#ffab85"),
     "clear": Look(
         words="no memory of the class is found, and this audit would have found it",
         terminal="bold cyan",

@@ -11,11 +11,14 @@ from sfra.auditing.result import AuditResult
 from sfra.auditing.verdicts import VERDICTS
 from sfra.core.errors import InputError, MissingPackageError, meant
 from sfra.report.classes import class_name
-from sfra.report.export import PIXELS, drawable, render
+from sfra.report.export import drawable, render
 from sfra.report.figures import Chart, plan_audit
 from sfra.report.page import audit_page
 from sfra.report.page.audit import PICTURE, rests_on_fresh_row
 from sfra.report.page.html import number, percent, signed, span
+
+EDGES = {"left": 36, "right": 24, "top": 5, "bottom": 5}
+"""Pixels around a figure: DejaVu Sans, where a system has no Arial or the like, is a sixth wider."""
 
 
 def card(audit: AuditResult) -> str:
@@ -41,11 +44,11 @@ def page(audit: AuditResult) -> str:
 
 
 def plot(audit: AuditResult, name: str) -> Chart:
-    """Draw a figure by its name."""
+    """Draw a figure by its name, with room for letters that are wider than those it is measured with."""
     planned = plan_audit(audit)
     if name not in planned:
         raise InputError("there is no such figure", expected=", ".join(planned), got=name, do=meant(name, planned))
-    return planned[name].draw()
+    return planned[name].draw().properties(padding=EDGES)
 
 
 def _table(rows: Iterable[tuple[str, str, str]]) -> str:
@@ -74,18 +77,13 @@ def numbers(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
 
 
 def _picture(audit: AuditResult) -> str:
-    """Draw accuracies before and after as an image; without the packages for it, say which are missing.
-
-    The image holds its letters: an SVG would be cut off where the fonts of the reader are wider than ours.
-    """
+    """Draw accuracies before and after as an image; without the packages for it, say which are missing."""
     try:
-        png = render(plot(audit, PICTURE), "png")
+        svg = render(plot(audit, PICTURE), "svg")
     except MissingPackageError:
         return "<p>A picture needs <code>pip install 'sfra[report]'</code>.</p>"
-    source = f"data:image/png;base64,{base64.b64encode(png).decode()}"
-    width = int.from_bytes(png[16:20]) / PIXELS  # as its header has it
-    look = f"width: {width:.0f}px; max-width: 100%"
-    return f'<img src="{source}" alt="What comes back, and what it costs" style="{look}">'
+    source = f"data:image/svg+xml;base64,{base64.b64encode(svg).decode()}"
+    return f'<img src="{source}" alt="What comes back, and what it costs" style="background: white; max-width: 100%">'
 
 
 def _text(text: str) -> str:
