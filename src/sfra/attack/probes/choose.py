@@ -90,7 +90,7 @@ class Plan:
 
     def left(self, pools: Pools) -> float:
         """Return how many draws are still to be made, as far as that is known."""
-        return max(0, self.draws - pools.draws)
+        return float(max(0, self.draws - pools.draws))
 
 
 def plain_cost(classes: int, rank: int) -> float:
