@@ -52,9 +52,11 @@ def trace(retain: list[int], forget: list[int], total: int = 100) -> Trace:
     return Trace(hits=hits, counts=torch.tensor([total // 2, total - total // 2, total]), forget_classes=(2,))
 
 
-def test_hits_equal_an_epoch_by_epoch_count_in_numpy() -> None:
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_hits_equal_an_epoch_by_epoch_count_in_numpy(dtype: torch.dtype) -> None:
+    """Heads in float32 are measured by compiled loops, others by torch, as on a GPU."""
     path, features, labels = case()
-    got = evaluate(path, features, labels, [3])
+    got = evaluate(Path(path.weights.to(dtype), path.biases.to(dtype)), features, labels, [3])
     assert torch.equal(got.hits, torch.from_numpy(expected_hits(path, features, labels)))
     assert got.counts.tolist() == np.bincount(labels.numpy(), minlength=5).tolist()
 
@@ -93,8 +95,9 @@ def test_half_precision_features_and_narrow_labels_give_the_same_counts() -> Non
     assert torch.equal(narrow.hits, evaluate(path, features, labels, [1]).hits)
 
 
-def test_a_tie_goes_to_the_first_class_and_a_hair_more_wins_it_back() -> None:
-    weights, biases = torch.ones(2, 3, 4), torch.tensor([[0.0, 0.0, -1.0], [0.0, 1e-3, -1.0]])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_a_tie_goes_to_the_first_class_and_a_hair_more_wins_it_back(dtype: torch.dtype) -> None:
+    weights, biases = torch.ones(2, 3, 4, dtype=dtype), torch.tensor([[0, 0, -1], [0, 1e-3, -1]], dtype=dtype)
     features, labels = torch.ones(6, 4), torch.tensor([0, 0, 1, 1, 2, 2])
     got = evaluate(Path(weights, biases), features, labels, [1])
     assert got.hits.tolist() == [[2, 0, 0], [0, 2, 0]]

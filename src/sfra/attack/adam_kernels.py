@@ -195,3 +195,21 @@ def _adam_step(w, g, m, v, speed, root, decay):
         square = _OLD_2 * v[i] + _NEW_2 * slope * slope
         w[i] -= speed * mean / (math.sqrt(square) * root + _EPSILON)
         m[i], v[i] = mean, square
+
+
+@kernel
+@no_type_check
+def wins(z, truth, classes, right):
+    """Tell for the logits of several heads, one after the other, where the largest is that of the true class.
+
+    A tie goes to the class with the smallest index.
+    """
+    for head in range(right.shape[0]):
+        best, winner = np.full(truth.size, -np.inf, np.float32), np.full(truth.size, np.int32(-1))
+        for c in range(classes):
+            row, this = z[head * classes + c], np.int32(c)
+            for i in range(truth.size):
+                winner[i] = this if row[i] > best[i] else winner[i]
+                best[i] = row[i] if row[i] > best[i] else best[i]
+        for i in range(truth.size):
+            right[head, i] = winner[i] == truth[i]

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Iterator, Sequence
-from itertools import product
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 import torch
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from sfra.auditing.trace import Trace
@@ -18,7 +17,7 @@ from sfra.core.cpu import share_out
 from sfra.core.errors import InputError
 from sfra.core.head import Head, is_finite
 from sfra.core.refusals import other_width
-from sfra.core.types import Features
+from sfra.core.types import Features, Labels
 
 CHUNK_BYTES = 16 * 2**20
 """Memory for the logits of one block; larger ones are no faster, and smaller ones slower."""
@@ -82,17 +81,15 @@ def evaluate(
     heads = max(1, ROWS // classes)
     step = max(1, chunk_bytes // (min(heads, epochs) * classes * W.element_size()))
     workers = 1 if W.is_cuda else threads or torch.get_num_threads()
-    step = min(step, math.ceil(len(truth) / workers))
+    step = min(step, math.ceil(len(truth) / (4 * workers)))  # no thread waits long for the last block
 
-    def mark(block: tuple[int, int]) -> None:
-        some, part = slice(block[0], block[0] + heads), slice(block[1], block[1] + step)
+    def mark(start: int) -> None:
+        part = slice(start, start + step)
         chunk = features[order[part].to(features.device)].to(W.device, W.dtype)
-        logits = _logits(W[some].reshape(-1, width), b[some].reshape(-1), chunk)
-        for label, run in _runs(truth[part]):
-            won = _wins(logits[:, run].view(-1, classes, run.stop - run.start), label)
-            right[some, block[1] + run.start : block[1] + run.stop] = won
+        for some in (slice(epoch, epoch + heads) for epoch in range(0, epochs, heads)):
+            right[some, part] = _recognised(W[some], b[some], chunk, truth[part])
 
-    share_out(mark, list(product(range(0, epochs, heads), range(0, len(truth), step))), workers)
+    share_out(mark, range(0, len(truth), step), workers)
     counts = torch.bincount(truth, minlength=classes)
     right = right.cpu()
     hits = torch.zeros(epochs, classes, dtype=torch.long)
@@ -128,18 +125,26 @@ def check_evaluation(
     Trace(hits=counts[None], counts=counts, forget_classes=_check_forget(forget, classes))
 
 
-def _logits(
-    weight: Float[Tensor, "rows d"], bias: Float[Tensor, " rows"], samples: Features
-) -> Float[Tensor, "rows n"]:
-    """Return the logits with the samples last: reductions over classes then run along contiguous memory."""
-    if weight.device.type != "cpu" or weight.dtype != torch.float32:
-        return torch.addmm(bias[:, None], weight, samples.T)
-    from sfra.attack.adam_kernels import logits
+def _recognised(
+    weights: Float[Tensor, "epochs C d"], biases: Float[Tensor, "epochs C"], samples: Features, truth: Labels
+) -> Bool[Tensor, "epochs n"]:
+    """Tell which samples each head assigns to their class; these are sorted by class."""
+    epochs, classes, width = weights.shape
+    W, b = weights.reshape(-1, width), biases.reshape(-1)
+    right = torch.empty(epochs, len(truth), dtype=torch.bool, device=W.device)
+    if W.device.type != "cpu" or W.dtype != torch.float32:
+        # Samples come last: reductions over classes then run along contiguous memory.
+        z = torch.addmm(b[:, None], W, samples.T).view(epochs, classes, -1)
+        for label, run in _runs(truth):
+            right[:, run] = _wins(z[:, :, run], label)
+        return right
+    from sfra.attack.adam_kernels import logits, wins  # numba is slow to import
 
-    z = torch.empty(len(weight) + 1, len(samples) + 3)
-    arrays = [one.contiguous().numpy() for one in (weight, bias, samples)]
-    logits(*arrays, np.arange(len(samples)), z.numpy(), 0, len(weight))
-    return z[:-1, :-3]
+    z = torch.empty(len(W) + 1, len(truth) + 3)
+    arrays = (W.contiguous().numpy(), b.contiguous().numpy(), samples.contiguous().numpy(), np.arange(len(truth)))
+    logits(*arrays, z.numpy(), 0, len(W))
+    wins(z.numpy(), truth.numpy(), classes, right.numpy())
+    return right
 
 
 def _wins(logits: Float[Tensor, "epochs C run"], label: int) -> Tensor:
