@@ -37,6 +37,9 @@ def inner(layer: nn.Linear, name: str, last: str) -> Weights:
     return behind(f"{name}.", layer.state_dict()) | other
 
 
+OTHER = torch.ones(9, CLASSES)
+
+
 def few(outputs: int) -> Callable[[nn.Linear, Path], object]:
     """Save a layer with fewer outputs than an audit needs."""
     return lambda _, file: torch.save({"fc.weight": torch.ones(outputs, 8), "fc.bias": torch.ones(outputs)}, file)
@@ -54,6 +57,12 @@ add(
             lambda layer, file: torch.save(
                 {"conv.weight": torch.ones(16, 3, 3, 3), **behind("fc.", layer.state_dict())}, file
             ),
+        ),
+        "a last layer without bias": (
+            head(
+                "net.pt", lambda layer, file: torch.save(behind("a.", layer.state_dict()) | {"b.weight": OTHER}, file)
+            ),
+            "--head-key b",
         ),
         "another layer, with `--head-key`": head(
             "net.pt", lambda layer, file: torch.save(inner(layer, "id", "attributes"), file), head_key="id"

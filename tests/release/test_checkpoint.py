@@ -68,6 +68,8 @@ SAVED: dict[str, Callable[[Weights], dict[str, Any]]] = {
     "backbone": lambda w: {"net": behind("backbone.", w)},
     "averaged": lambda w: behind("module.", w) | {"n_averaged": torch.tensor(5)},
     "only the average": lambda w: {"ema": {"decay": 0.999, "module": w}, "optimizer": {"state": {}}},
+    "before batches were counted": lambda w: {"model": {k: t for k, t in w.items() if "num_batches" not in k}},
+    "after a profiler": lambda w: w | {"total_ops": torch.zeros(1), "features.0.total_params": torch.zeros(1)},
     "deep": lambda w: {"state": {"trainer": {"model": behind("a.b.", w)}}},
 }
 
@@ -190,7 +192,7 @@ def test_another_layer_is_the_head_if_the_user_says_so(tmp_path: Path, name: str
     net = network()
     torch.save(behind("net.", net.state_dict()), tmp_path / "net.pt")
     assert torch.equal(load(tmp_path / "net.pt", head_key=name).head.weight, net.state_dict()["1.weight"])
-    with pytest.raises(InputError, match=r"(?s)has no linear layer 'net\.2'"):
+    with pytest.raises(InputError, match=r"(?s)has no linear layer 'net\.2'.*write net"):
         load(tmp_path / "net.pt", head_key="net.2")
     with pytest.raises(InputError, match=r"a head by name belongs to a state dict without an architecture"):
         load(tmp_path / "net.pt", head_key=name, arch=ARCH)
@@ -213,6 +215,31 @@ def test_where_the_order_is_lost_a_usual_name_tells_the_head(tmp_path: Path) -> 
     )
     with pytest.raises(InputError, match=r"(?s)which of its layers is the head.*layers\.1 \[16, 64\].*--head-key"):
         load(tmp_path / "odd.safetensors")
+
+
+LAYER = {"hidden.weight": torch.zeros(6, 9), "hidden.bias": torch.zeros(6)}
+
+
+@pytest.mark.parametrize(
+    ("last", "way"),
+    [
+        ({"last.weight": torch.ones(5, 6)}, r"--head-key last"),
+        ({"last.weight": torch.ones(5, 6, 1, 1), "last.bias": torch.ones(5)}, r"--head-key last"),
+        (nn.utils.parametrizations.weight_norm(nn.Linear(6, 5)).state_dict(), r"pass --arch"),
+    ],
+)
+def test_a_layer_before_the_last_is_not_taken_for_the_head(tmp_path: Path, last: Weights, way: str) -> None:
+    torch.save({**LAYER, **last}, tmp_path / "net.pt")
+    with pytest.raises(InputError, match=rf"(?s)which of its layers is the head.*hidden \[6, 9\].*{way}"):
+        load(tmp_path / "net.pt")
+    assert load(tmp_path / "net.pt", head_key="hidden").head.classes == 6
+
+
+def test_a_head_without_bias_is_not_overlooked_where_the_order_is_lost(tmp_path: Path) -> None:
+    save_file({**LAYER, "head.weight": torch.ones(5, 6)}, tmp_path / "net.safetensors")
+    with pytest.raises(InputError, match=r"(?s)which of its layers is the head.*--head-key head"):
+        load(tmp_path / "net.safetensors")
+    assert load(tmp_path / "net.safetensors", head_key="head").head.classes == 5
 
 
 def test_a_state_dict_and_its_features_are_audited(tmp_path: Path) -> None:

@@ -22,6 +22,9 @@ GROUP = "sfra.backbones"
 
 Shapes = tuple[tuple[int, ...], ...]
 
+COUNTS = ("num_batches_tracked", "total_ops", "total_params")
+"""Last parts of names that no answer depends on: what old versions of torch did not count, and a profiler's counts."""
+
 
 @dataclass(frozen=True, kw_only=True)
 class Backbone:
@@ -127,7 +130,13 @@ class Network:
     """Input shapes to try."""
 
     def filled(self, weights: Mapping[str, Tensor]) -> nn.Module:
-        """Build the model with room for exactly these weights, and load them."""
+        """Build the model with room for exactly these weights, and load them; mere counts may be missing or extra."""
+        weights = {name: tensor for name, tensor in weights.items() if name in self.own or not is_count(name)}
+        weights |= {
+            name: torch.zeros(tensor.shape, dtype=tensor.dtype)
+            for name, tensor in self.own.items()
+            if is_count(name) and name not in weights
+        }
         model = _with_fitting_classes(self.build, weights)
         check_fit(
             weights,
@@ -138,6 +147,15 @@ class Network:
         )
         model.load_state_dict(dict(weights), strict=True)
         return model
+
+
+def is_count(name: str) -> bool:
+    """Tell whether a tensor is of no consequence by the last part of its name.
+
+    >>> is_count("bn1.num_batches_tracked"), is_count("bn1.weight")
+    (True, False)
+    """
+    return name.rpartition(".")[2] in COUNTS
 
 
 def open_architecture(arch: Arch) -> Network:

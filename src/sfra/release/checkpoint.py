@@ -169,7 +169,9 @@ def _check_backed(weights: Mapping[str, Tensor], name: str) -> None:
         if is_traceable_wrapper_subclass(tensor):
             got = one_line(f"{key}: {type(tensor).__name__}", 120)
             raise InputError(f"{name} holds tensors that are not plain numbers", got=got, do=DEQUANTISE)
-        plain = tensor.layout is torch.strided and not (tensor.is_quantized or tensor.is_nested or tensor.is_complex())
+        plain = tensor.layout is torch.strided and not (
+            tensor.is_quantized or tensor.is_nested or tensor.is_complex() or tensor.is_meta
+        )
         if not plain or tensor.numel() * tensor.element_size() > tensor.untyped_storage().nbytes():
             what = "nested" if tensor.is_nested else f"{list(tensor.shape)}, {tensor.dtype}, {tensor.layout}"
             raise InputError(

@@ -9,9 +9,9 @@ from typing import TypeVar
 
 from torch import Tensor
 
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, meant
 from sfra.core.head import Head
-from sfra.release.architecture import forms, open_architecture
+from sfra.release.architecture import forms, is_count, open_architecture
 from sfra.release.base import Loader, Options, Release, one_line
 from sfra.release.checkpoint import Checkpoint, looks_like_tensors, read_checkpoint
 from sfra.release.foreign import known_names
@@ -79,41 +79,70 @@ def _refuse_derived(checkpoint: Checkpoint, own: Weights) -> None:
 
 def last_layer(checkpoint: Checkpoint, *, key: str | None, head_key: str | None) -> tuple[str, Head]:
     """Return name and head of the last linear layer of a state dict, or of the layer that the user names."""
-    found = {part: _linear_layers(tensors, head_key) for part, tensors in checkpoint.parts.items()}
-    layers = choose({part: some for part, some in found.items() if some}, checkpoint, key)
+    found = {part: (_linear_layers(tensors, head_key), tensors) for part, tensors in checkpoint.parts.items()}
+    layers, tensors = choose({part: some for part, some in found.items() if some[0]}, checkpoint, key) or ({}, {})
     if not layers:
         names = [name for tensors in checkpoint.parts.values() for name in tensors]
+        linear = [name for tensors in checkpoint.parts.values() for name in _linear_layers(tensors, None)]
         what = "has no linear layer" if head_key is None else f"has no linear layer {head_key!r}"
         raise InputError(
             f"{checkpoint.name} is a state dict, and {what}",
             expected="NAME.weight [classes, features] and NAME.bias [classes], to audit the head alone;"
             f" or the architecture: {forms()}",
-            got=one_line(f"{len(names)} tensors: {', '.join(names[:3])}, ...", 160),
-            do="pass --arch (in Python: arch=), or --head-key NAME (head_key=)",
+            got=one_line(f"{len(names)} tensors: {', '.join((linear or names)[-3:])}, ...", 160),
+            do=meant(head_key or "", linear) or "pass --arch (in Python: arch=), or --head-key NAME (head_key=)",
         )
-    usual = [name for name in layers if HEAD_NAMES & set(name.split("."))]
+    usual = [name for name in layers if _usual(name)]
     last = list(layers)[-1] if checkpoint.ordered or len(layers) == 1 else usual[0] if len(usual) == 1 else None
     alike = [name for name in layers if last is None or layers[name][0].shape == layers[last][0].shape]
+    if last is not None and last not in (wanted(head_key), ""):
+        alike += _rivals(last, tensors, ordered=checkpoint.ordered)
     if last is None or len(alike) > 1:
+        weights = {name: tensors[f"{name}.weight" if name not in tensors else name] for name in reversed(alike)}
         raise InputError(
             f"{checkpoint.name} does not say which of its layers is the head",
             expected="--arch, or --head-key with the name of the last linear layer (in Python: arch=, head_key=)",
-            got=one_line(", ".join(f"{name} {list(layers[name][0].shape)}" for name in alike[::-1]), 300),
-            do=f"for the head alone, such as --head-key {one_line(alike[-1], 120)}",
+            got=one_line(", ".join(f"{name} {list(weight.shape)}" for name, weight in weights.items()), 300),
+            do="pass --arch: the network puts together what is kept in parts"
+            if alike[-1] in tensors
+            else f"for the head alone, such as --head-key {one_line(alike[-1], 120)}",
         )
     return last, Head(*layers[last])
 
 
+def wanted(head_key: str | None) -> str | None:
+    """Return the name of the layer that the user names."""
+    return None if head_key is None else head_key.removesuffix(".weight")
+
+
+def _usual(name: str) -> bool:
+    return bool(HEAD_NAMES & set(name.split(".")))
+
+
+def _rivals(last: str, tensors: Weights, *, ordered: bool) -> list[str]:
+    """Name what may be the head in the place of a layer with a bias: a matrix without one, a convolution, parts of it.
+
+    Where the order of the layers is known, that is what comes after the layer; else all matrices without a bias, unless
+    the layer has the usual name of a head.
+    """
+    names = [name for name, tensor in tensors.items() if tensor.is_floating_point() and tensor.ndim > 1]
+    if ordered:
+        found = names[names.index(f"{last}.weight") + 1 :]
+    else:
+        found = [] if _usual(last) else [name for name in names if f"{name.removesuffix('weight')}bias" not in tensors]
+    return [name.removesuffix(".weight") for name in found]
+
+
 def _linear_layers(tensors: Weights, head_key: str | None) -> dict[str, Layer]:
     """Return the layers with a bias for each row; the one that the user names may be a convolution, or have no bias."""
-    wanted = None if head_key is None else head_key.removesuffix(".weight")
     layers: dict[str, Layer] = {}
     for key, weight in tensors.items():
         name, bias = key.removesuffix("weight"), tensors.get(f"{key.removesuffix('weight')}bias")
         bare = not tensors.keys() - {"weight", "bias"}
-        if name == key or not weight.is_floating_point() or not (bare or wanted in (None, name.removesuffix("."))):
+        asked = bare or wanted(head_key) in (None, name.removesuffix("."))
+        if name == key or not weight.is_floating_point() or not asked:
             continue
-        alone = bare or wanted is not None
+        alone = bare or head_key is not None
         matrix = weight.flatten(1) if alone and weight.shape[2:] == (1, 1) else weight
         if matrix.ndim == 2 and (alone if bias is None else bias.shape == matrix.shape[:1]):
             layers[name.removesuffix(".")] = matrix, bias
@@ -131,12 +160,12 @@ def _candidates(checkpoint: Checkpoint, own: Weights) -> dict[str, tuple[str, st
     best, closest = -1, ("", "")
     for part, tensors in checkpoint.parts.items():
         behind, shared = Counter[str](), Counter[str]()
-        for name in tensors:
+        for name in (one for one in tensors if not is_count(one)):
             for prefix in _prefixes(name):
                 behind[prefix] += 1
                 shared[prefix] += name[len(prefix) :] in own
         for prefix, count in shared.items():
-            if count == behind[prefix] == len(own):
+            if count == behind[prefix] == len([name for name in own if not is_count(name)]):
                 fitting[f"{part}.{prefix}".strip(".")] = part, prefix
             if count > best:
                 best, closest = count, (part, prefix)
