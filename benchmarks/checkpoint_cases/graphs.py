@@ -42,6 +42,17 @@ def exported(build: Callable[[], nn.Module], **how: bool) -> Maker:
     return make
 
 
+def renamed(name: str) -> Maker:
+    """Export a network to a file with another name."""
+
+    def make(folder: Path) -> Made:
+        model = network()
+        export(model, folder / name)
+        return Made(source=folder / name, logits=model)
+
+    return make
+
+
 def ending(end: End, logits: End | None = None, *, dynamo: bool = False) -> Maker:
     """Export a network with an end; ``logits`` is the same without a softmax."""
 
@@ -136,6 +147,7 @@ add(
         "torch, the exporter of today": exported(network, dynamo=True),
         "torch, the exporter of today, weights in a file beside it": exported(network, dynamo=True, external=True),
         "torch, the TorchScript exporter": exported(network),
+        "a graph called `.bin`": renamed("model.bin"),
         "1×1 convolution, then a mean": exported(pooled),
         "softmax": ending(lambda n, z: n.fc(z).softmax(1), lambda n, z: n.fc(z)),
         "log-softmax": ending(lambda n, z: n.fc(z).log_softmax(1), lambda n, z: n.fc(z), dynamo=True),

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +19,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from sfra.core.errors import InputError, UnsafeFileError
+from sfra.core.errors import InputError, SfraError, UnsafeFileError
 from sfra.release import Release, load
 
 onnx = pytest.importorskip("onnx")
@@ -428,6 +429,74 @@ def test_old_files_that_list_their_weights_as_inputs_are_read(tmp_path: Path) ->
     copy = onnx.ModelProto.FromString(model.SerializeToString())
     copy.graph.input.append(helper.make_tensor_value_info("wt", FLOAT, (D, C)))
     assert np.array_equal(load(saved(copy, tmp_path)).head.weight.numpy(), W)
+
+
+@pytest.mark.parametrize("name", ["model.bin", "model.pt", "model.ONNX", "model"])
+def test_a_graph_is_known_by_its_content(tmp_path: Path, name: str) -> None:
+    assert np.array_equal(load(saved(GRAPHS["gemm"], tmp_path, name)).head.weight.numpy(), W)
+
+
+def test_a_state_dict_that_is_called_a_graph_is_read(tmp_path: Path) -> None:
+    torch.save({"fc.weight": torch.from_numpy(W), "fc.bias": torch.from_numpy(B)}, tmp_path / "model.onnx")
+    assert np.array_equal(load(tmp_path / "model.onnx").head.weight.numpy(), W)
+
+
+def called(*, levels: int, calls: int) -> Any:
+    """Make a model whose input goes through functions, each of which calls the one below several times."""
+    opsets = [helper.make_opsetid("", 17), helper.make_opsetid("own", 1)]
+    bodies = [[node("Relu", ["a"], ["b"])]]
+    for level in range(levels):
+        names = ["a", *(f"t{call}" for call in range(calls - 1)), "b"]
+        bodies.append([node(f"f{level}", [i], [o], domain="own") for i, o in pairwise(names)])
+    model = graph([node(f"f{levels}", ["z"], ["q"], domain="own"), node("MatMul", ["q", "wt"], ["y"])], [wt])
+    model.opset_import.append(opsets[1])
+    made = [helper.make_function("own", f"f{i}", ["a"], ["b"], body, opsets) for i, body in enumerate(bodies)]
+    model.functions.extend(made)
+    return model
+
+
+def test_functions_of_a_graph_are_put_in_their_places(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "onnx.inliner", raising=False)  # as in a process that has not needed it yet
+    monkeypatch.delattr(onnx, "inliner", raising=False)
+    release = load(saved(called(levels=2, calls=3), tmp_path), example=torch.ones(2, D))
+    x = inputs(GRAPHS["gemm"], 3)
+    np.testing.assert_allclose(encoded(release, x), np.maximum(x, 0) @ W.T, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("levels", [6, 40])
+def test_functions_that_multiply_are_not_expanded(tmp_path: Path, levels: int) -> None:
+    with pytest.raises(InputError, match=r"(?s)cannot be read.*more than 1,000,000 operations"):
+        load(saved(called(levels=levels, calls=10), tmp_path))
+
+
+def test_a_function_that_calls_itself_is_refused(tmp_path: Path) -> None:
+    model = called(levels=1, calls=1)
+    model.functions[0].node[0].CopyFrom(node("f1", ["a"], ["b"], domain="own"))
+    with pytest.raises(InputError, match=r"cannot be read"):
+        load(saved(model, tmp_path))
+
+
+@pytest.mark.parametrize(("rows", "why"), [(12 * 10**6, "would grow to"), (10**8, "cannot be computed")])
+def test_weights_made_out_of_nothing_are_refused(tmp_path: Path, rows: int, why: str) -> None:
+    size = tensor("size", np.array([D, rows]))
+    model = graph([node("ConstantOfShape", ["size"], ["w"]), node("MatMul", ["z", "w"], ["y"])], [size])
+    with pytest.raises(SfraError, match=why):
+        load(saved(model, tmp_path))
+
+
+def test_a_loop_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sfra.release.onnx_file.PATIENCE", 0.1)
+    value = helper.make_tensor_value_info
+    flags = {name: value(name, onnx.TensorProto.BOOL, ()) for name in ("go", "on")}
+    sums = {name: value(name, FLOAT, None) for name in ("v", "sum")}
+    count = value("i", onnx.TensorProto.INT64, ())
+    steps = [node("Identity", ["go"], ["on"]), node("Add", ["v", "v"], ["sum"])]
+    body = helper.make_graph(steps, "body", [count, flags["go"], sums["v"]], [flags["on"], sums["sum"]])
+    loop = node("Loop", ["times", "yes", "z"], ["q"], body=body)
+    limits = [tensor("times", np.array(2**40)), tensor("yes", np.array(True))]
+    model = graph([loop, node("MatMul", ["q", "wt"], ["y"])], [*limits, wt])
+    with pytest.raises(UnsafeFileError, match="does not come to an end"):
+        load(saved(model, tmp_path), example=torch.ones(2, D))
 
 
 def test_truncated_files_and_garbage_are_refused(tmp_path: Path) -> None:

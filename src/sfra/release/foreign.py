@@ -48,7 +48,11 @@ SUFFIXES = {
     ".mlmodel": ("a Core ML model", ORIGINAL),
     ".engine": ("a TensorRT engine", "audit the ONNX file that it was built from"),
 }
-MEMBERS = {"model.weights.h5": ("a Keras model", KERAS), "archive_format": ("a torch.export program (.pt2)", EXPORTED)}
+MEMBERS = {
+    "model.weights.h5": ("a Keras model", KERAS),
+    "archive_format": ("a torch.export program (.pt2)", EXPORTED),
+    "weight.npy": ("arrays of NumPy", "let its name end in .npz"),
+}
 """Names of files in an archive by which it is known."""
 
 NAMES = {

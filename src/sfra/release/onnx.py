@@ -15,11 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from sfra.core.errors import InputError, SfraError
+from sfra.core.errors import InputError, SfraError, UnsafeFileError
 from sfra.core.types import Features, Logits
 from sfra.release.base import Loader, Options, Release, clean_names, one_line, require, unreadable
+from sfra.release.checkpoint import looks_like_tensors
 from sfra.release.forward import LARGEST, USUAL_SHAPES, noise, two_rows
-from sfra.release.onnx_graph import COMPLETE, LinearEnd, evaluator, find_end, no_linear_end, open_session, read_model
+from sfra.release.onnx_file import COMPLETE, Evaluate, evaluator, looks_like_onnx, open_session, read_model, run
+from sfra.release.onnx_graph import LinearEnd, find_end, no_linear_end
 from sfra.release.watch import PICKS, LinearCall, Positions, explain
 
 NAME_KEYS = ("class_names", "names", "classes", "labels", "id2label", "character")
@@ -64,17 +66,19 @@ class OnnxEncoder:
         for chunk in torch.split(images, self.batch or max(1, len(images))):
             rows, missing = len(chunk), (self.batch or len(chunk)) - len(chunk)
             full = torch.cat([chunk, chunk[-1:].expand(missing, *chunk.shape[1:])])
-            features, output = self._run(full)
+            features, output = self._run(full, rows)
             entered.append(self.end.positions(features.float(), len(full))[:rows])
             if output.numel() % len(full):
                 raise _no_class(list(output.shape))
             answered.append(output.float().reshape(len(full), -1)[:rows])
         return torch.cat(entered), torch.cat(answered)
 
-    def _run(self, images: Tensor) -> tuple[Tensor, Tensor]:
+    def _run(self, images: Tensor, rows: int) -> tuple[Tensor, Tensor]:
         values = images.detach().cpu().numpy().astype(self.dtype)
         try:
-            features, output = self.session.run([self.tap, self.end.output], {self.feed: values})
+            features, output = run(self.session, [self.tap, self.end.output], {self.feed: values}, rows=rows)
+        except UnsafeFileError:
+            raise
         except Exception as problem:
             raise InputError(
                 "the model cannot process these images",
@@ -96,6 +100,12 @@ class OnnxLoader(Loader):
     description = "an .onnx file"
     suffixes = (".onnx",)
 
+    def accepts(self, source: object) -> bool:
+        """Look at the first bytes: a file with another name may be one, and one with this name a state dict."""
+        if not isinstance(source, Path) or not source.is_file() or looks_like_tensors(source):
+            return False
+        return super().accepts(source) or looks_like_onnx(source)
+
     def load(self, source: Path, options: Options) -> Release:
         """Load the file, whatever is wrong with it being one message."""
         try:
@@ -110,7 +120,7 @@ def _load(file: Path, options: Options) -> Release:
     model = read_model(file)
     digest = hashlib.sha256(model.SerializeToString(deterministic=True)).hexdigest()
     feed, dtype, shape = _input(model)
-    ends = _ends(model)
+    ends = _ends(model, evaluator(model, file))
     taps = _tap(model, ends)
     session, batch = open_session(model), shape[0] if shape else None
     encoders = [
@@ -148,11 +158,10 @@ def _input(model: Any) -> tuple[str, np.dtype[Any], Declared]:
     return inputs[0].name, dtype, shape if kind.HasField("shape") else None
 
 
-def _ends(model: Any) -> list[LinearEnd]:
+def _ends(model: Any, evaluate: Evaluate) -> list[LinearEnd]:
     """Return the linear nodes that may have made the outputs; refuse if there is none."""
     ends: dict[tuple[str, str], LinearEnd] = {}
     problems = []
-    evaluate = evaluator(model)
     for output in sorted((value.name for value in model.graph.output), key=lambda name: name != "logits"):
         try:
             end = find_end(model.graph, output, evaluate)
