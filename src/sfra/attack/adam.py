@@ -116,7 +116,7 @@ class CompiledEngine:
         with ThreadPoolExecutor(self._threads) as pool:
 
             def share(work: Callable[[int, int], None], items: int) -> None:
-                size = 2 * math.ceil(items / (8 * self._threads))  # parts of the classes keep their pairs
+                size = 2 * math.ceil(items / (4 * self._threads))  # classes stay in pairs
                 firsts = range(0, items, size)
                 deque(pool.map(work, firsts, [min(first + size, items) for first in firsts]), maxlen=0)
 
