@@ -172,7 +172,7 @@ def test_a_head_relearns_among_others_as_it_does_alone_bit_by_bit() -> None:
 
 @pytest.mark.parametrize("large", [False, True])
 def test_the_number_of_threads_changes_nothing(large: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Threads train a head each, one epoch at a time, or share out every step of a large one."""
+    """Threads take turns with the heads, or share out every step of a large one."""
     if large:
         monkeypatch.setattr(sfra.attack.adam, "LARGE", 0)
     cases = [make_case(classes=31, samples=150 + 7 * s, seed=s) for s in range(4)]

@@ -222,13 +222,16 @@ def _train_all(
         (shared if together else alone).append(_train(group, runs, recipe, kept, tell, threads, paths))
 
     def take_turns() -> None:
-        """Go on with the run that waits longest, for one epoch, until none waits: no core is idle at the end."""
+        """Go on with the run that waits longest until none waits: no core is idle for longer than a turn in the end.
+
+        A turn is a tenth of all epochs, as the probes of the run have to come into the cache first.
+        """
         while True:
             try:
                 training = shared.popleft()
             except IndexError:
                 return
-            if next(training, False):
+            if all(next(training, False) for _ in range(1 + kept[-1] // 10)):
                 shared.append(training)
 
     with one_thread(), ThreadPoolExecutor(threads) as pool:
