@@ -23,17 +23,6 @@ def test_the_package_can_be_used_where_neither_it_nor_a_home_can_be_written_to()
     assert ran.returncode == 0, ran.stderr
 
 
-def test_compiled_functions_do_without_the_algebra_of_scipy_and_products_of_arrays_find_it() -> None:
-    program = (
-        "import sys, numba, numpy as np\n"
-        "from sfra.core.cpu import compiled\n"
-        "print(compiled()(lambda x: x.sum())(np.ones(3)), 'scipy.linalg' in sys.modules)\n"
-        "print(numba.njit(lambda x: np.dot(x, x))(np.ones(3)), 'scipy.linalg' in sys.modules)\n"
-    )
-    ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
-    assert ran.stdout.split() == ["3.0", "False", "3.0", "True"], ran.stderr
-
-
 def test_work_that_is_shared_out_is_done_with_one_thread_each_and_a_failure_is_heard_of() -> None:
     before = torch.get_num_threads()
     seen: list[tuple[int, int]] = []

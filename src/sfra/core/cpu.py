@@ -53,13 +53,6 @@ def compiled(**options: Any) -> Any:
         options: Of :func:`numba.njit`.
     """
     from numba import njit
-    from numba.np import linalg
-
-    look, linalg.ensure_blas = linalg.ensure_blas, lambda: None
-    try:
-        import numba.np.arraymath  # noqa: F401  imports scipy.linalg to see if it is there; products of arrays look again
-    finally:
-        linalg.ensure_blas = look
 
     def wrap(function: Callable[..., Any]) -> Any:
         try:
