@@ -30,7 +30,7 @@ def no_work(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*parts: object, **more: object) -> None:
         raise AssertionError("work began before the check")
 
-    monkeypatch.setattr(import_module("sfra.auditing.audit"), "relearn_release", never)
+    monkeypatch.setattr(import_module("sfra.auditing.audit"), "relearn_jobs", never)
 
 
 STRAY = FeatureSet(features=torch.ones(9, D), labels=torch.arange(9))
