@@ -228,3 +228,19 @@ SOUND: dict[str, Callable[[], Setup]] = {
 def test_a_sound_setup_is_not_called_unusable(name: str) -> None:
     report = run(**SOUND[name]())
     assert report.verdict != "unusable", report.statement
+
+
+@pytest.mark.parametrize("broken", [False, True])
+def test_what_makes_an_audit_unusable_is_told_before_it_begins(broken: bool, caplog: pytest.LogCaptureFixture) -> None:
+    class BeganError(Exception):
+        """The work has begun."""
+
+    def stop(stage: str, done: int, total: int) -> None:
+        if stage.startswith("auditing"):
+            raise BeganError
+
+    with pytest.raises(BeganError):
+        run(**setup(relabel=shuffled if broken else unchanged), progress=stop)
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == broken
+    assert all("will be unusable" in text and "not in the order" in text and "What to do:" in text for text in told)

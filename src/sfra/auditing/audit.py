@@ -6,6 +6,7 @@ Config, inputs (release, data, reference), attack (place, probes, relearn), meas
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
@@ -17,6 +18,7 @@ from sfra.attack.outlook import Outlook
 from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import default_self_controls, original_control, self_control
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
+from sfra.auditing.findings.fit import set_up_problems
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.foresee import MEASURING, foresee
 from sfra.auditing.inputs import Inputs, open_inputs
@@ -28,7 +30,7 @@ from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, ClassRes
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
 from sfra.auditing.subject import Subject
-from sfra.auditing.verdict import Sight, conclude, overall_verdict, worst
+from sfra.auditing.verdict import REMEDY, Sight, conclude, overall_verdict, worst
 from sfra.core.cpu import one_thread
 from sfra.core.metrics import is_relearned
 from sfra.core.progress import shows_progress
@@ -36,6 +38,8 @@ from sfra.core.types import Progress
 from sfra.data import Data
 from sfra.release.base import Arch
 from sfra.release.preprocess import Preprocess
+
+_log = logging.getLogger(__name__)
 
 Diagnose = Callable[..., Any]
 """``sfra.diagnose``, which stands above the audit and is handed to it."""
@@ -135,6 +139,8 @@ def audit(
         if isinstance(one, AuditResult):
             check_earlier(one, inputs.model, config)
     hidden = default_self_controls(inputs.model.classes) if self_controls is None else self_controls
+    for problem in critical(set_up_problems(inputs.model, config.expect_accuracy))[:1]:
+        _log.warning("this audit will be unusable: %s%s %s", problem.message, REMEDY, problem.remedy)
     outlook = foresee(inputs, hidden, config, progress)
     evidence = gather(inputs.model, config, outlook)
     references = [_reference(one, evidence, config, outlook) for one in inputs.references]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from statistics import median
 
@@ -13,7 +13,7 @@ from torch import nn
 
 from sfra.auditing.evaluate import confusion
 from sfra.auditing.findings.facts import normalises
-from sfra.auditing.findings.fit import class_order, confidence_gap, images_unprepared, inputs_differ, retain_low
+from sfra.auditing.findings.fit import set_up_problems
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.findings.release import row_outlier
 from sfra.auditing.inputs import check_prepared, input_shape, load_parts, open_subject
@@ -175,7 +175,7 @@ def _measure(subject: Subject, release: Release) -> OnData | None:
         numbering=test.numbering,
         accuracy=int(right.sum()) / len(test),
         unknown=unknown,
-        findings=tuple(_problems(replace(subject, forget=tuple(forgotten(unknown, len(shares)))))),
+        findings=tuple(set_up_problems(replace(subject, forget=tuple(forgotten(unknown, len(shares)))))),
     )
 
 
@@ -187,13 +187,3 @@ def forgotten(unknown: Iterable[int], classes: int) -> list[int]:
     """
     found = list(unknown)
     return found if 2 * len(found) < classes else []
-
-
-def _problems(subject: Subject) -> Sequence[Finding]:
-    """Return what the findings about the set-up say of the classes that are not forgotten."""
-    answers, feed = subject.answers, subject.feed
-    assert answers is not None
-    found = [class_order(answers), None if feed is None else inputs_differ(feed, answers), confidence_gap(answers)]
-    found += [retain_low(answers.accuracy, answers.accuracy, answers)]
-    found += [images_unprepared(subject.kind == "images" and subject.release.silent)]
-    return [one for one in found if one is not None]

@@ -9,6 +9,7 @@ from sfra.auditing.answers import Answers
 from sfra.auditing.feed import LEAST_GAIN, Feed
 from sfra.auditing.findings.registry import above, finding, percent
 from sfra.auditing.result import Finding
+from sfra.auditing.subject import Subject
 from sfra.core.metrics import TOLERANCE, degenerate_floor
 
 RETAIN_LOW = 0.5  # below it a head that always answers the forget class scores 0.67 and more
@@ -145,3 +146,19 @@ def confidence_gap(answers: Answers, expect_accuracy: float | None = None) -> Fi
 def _error(accuracy: float, answers: Answers) -> float:
     """Return the standard error of an accuracy on as many samples."""
     return math.sqrt(accuracy * (1.0 - accuracy) / answers.samples)
+
+
+def set_up_problems(subject: Subject, expect_accuracy: float | None = None) -> list[Finding]:
+    """Return what these findings say of a model and its data before anything is relearned."""
+    answers, feed = subject.answers, subject.feed
+    if answers is None:
+        return []
+    found = [
+        class_order(answers),
+        None if feed is None else inputs_differ(feed, answers, expect_accuracy),
+        None if expect_accuracy is None else below_expected(answers, expect_accuracy),
+        confidence_gap(answers, expect_accuracy),
+        retain_low(answers.accuracy, answers.accuracy, answers),
+        images_unprepared(subject.kind == "images" and subject.release.silent),
+    ]
+    return [one for one in found if one is not None]
