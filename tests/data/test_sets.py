@@ -26,6 +26,20 @@ def test_batches_are_the_images_in_order_divided_by_255_whatever_the_batch_size(
         assert torch.equal(torch.cat(batches), expected)
 
 
+def test_images_that_grow_are_prepared_fewer_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    given = []
+
+    def enlarge(images: Tensor) -> Tensor:
+        given.append(len(images))
+        return images.repeat(1, 1, 10, 10)
+
+    monkeypatch.setattr("sfra.data.sets.LARGEST", 2 * 3 * 40 * 40 * 4)
+    batches = list(image_set().batches(5, enlarge))
+    assert max(given) == 2
+    assert [len(batch) for batch in batches] == [2, 2, 1]
+    assert torch.equal(torch.cat(batches), IMAGES.float().div(255).repeat(1, 1, 10, 10))
+
+
 def test_preprocessing_sees_the_unit_range_and_its_result_is_yielded() -> None:
     ranges = []
 

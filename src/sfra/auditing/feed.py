@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.functional import interpolate
 
 from sfra.auditing.answers import Answers
+from sfra.core.batches import portions
 from sfra.core.errors import InputError
 from sfra.data import ImageSet
 from sfra.release import Release
@@ -22,6 +23,9 @@ UNCALIBRATED = 0.1  # difference between confidence and accuracy that makes one 
 SUSPICIOUS_DRIFT = 0.02  # networks that are fed as they were trained stay below, on whatever classes they are tested
 SIZES = (32, 64, 224)
 """Heights and widths at which networks are usually trained."""
+
+LARGEST_SIDE = 512
+"""Height or width that images are not resized beyond: few networks are trained on larger ones."""
 
 LEAST_GAIN = 0.05
 """Accuracy that another preparation must add."""
@@ -70,7 +74,8 @@ def examine_feed(
         return Feed(drift=drift, better=None)
 
     def right(prepared: Tensor) -> Tensor:
-        return torch.tensor(list(outputs))[release.head(encoder(prepared).cpu()).argmax(1)] == labels[: len(prepared)]
+        features = torch.cat([encoder(portion).cpu() for portion in portions(prepared)])
+        return torch.tensor(list(outputs))[release.head(features).argmax(1)] == labels[: len(prepared)]
 
     return Feed(drift=drift, better=_better(batch, right, answers.limit))
 
@@ -114,6 +119,6 @@ def _others(batch: Tensor) -> Iterator[tuple[str, Tensor]]:
     sides = [(height // 2, width // 2), (2 * height, 2 * width), *((side, side) for side in SIZES)]
     for size in dict.fromkeys(sides):
         larger = size[0] * size[1] / (height * width)
-        if larger != 1 and min(size) > 0 and max(size) <= 8 * max(height, width):
+        if larger != 1 and min(size) > 0 and max(size) <= min(8 * max(height, width), LARGEST_SIDE):
             part = batch[: max(FEWEST, int(len(batch) / larger))]  # no more pixels than there are
             yield f"resized to {size[0]} x {size[1]}", interpolate(part, size=size, mode="bilinear", antialias=True)

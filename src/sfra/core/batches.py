@@ -17,6 +17,15 @@ CHUNK_BYTES = 256 * 2**20
 """Batches are read together up to this size: one call gathers and augments many of them at once."""
 
 
+AT_ONCE = 2**26
+"""Bytes of images that a network is given at once: what it computes of them takes many times as much."""
+
+
+def portions(batch: Tensor) -> tuple[Tensor, ...]:
+    """Divide a batch into parts that a network can be given at once."""
+    return batch.split(max(1, AT_ONCE // max(1, batch[0].nbytes)))  # type: ignore[no-untyped-call, no-any-return]
+
+
 @runtime_checkable
 class Samples(Protocol):
     """Labelled samples that are read by index, so that a data set knows exactly what was read."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
+from itertools import chain
 
 import torch
 from torch import Tensor, nn
 
+from sfra.core.batches import portions
 from sfra.core.errors import InputError
 from sfra.core.types import Progress
 from sfra.data.cache import features_path, read_features, write_features
@@ -14,9 +16,6 @@ from sfra.data.sets import FeatureSet, ImageSet, Transform
 
 Encoder = Callable[[Tensor], Tensor]
 """From preprocessed images ``[n, c, h, w]`` to features ``[n, d]``."""
-
-AT_ONCE = 2**26
-"""Bytes of images that the encoder is given at once: what it computes of them takes many times as much."""
 
 STEP = "extracting features"
 """What the progress is told to be going on."""
@@ -79,7 +78,8 @@ def _encode(
         )
     device = next((weight.device for module in modules for weight in module.parameters()), None)
     parts, done = list[Tensor](), 0
-    for batch in _portions(images.batches(batch_size, preprocess, device=device)):
+    read = images.batches(batch_size, preprocess, device=device)
+    for batch in chain.from_iterable(map(portions, read)):
         last = batch.is_cuda and batch.ndim == 4  # three times as fast through convolutions
         with torch.no_grad():
             features = encoder(batch.contiguous(memory_format=torch.channels_last) if last else batch)
@@ -95,8 +95,3 @@ def _encode(
         if progress is not None:
             progress(STEP, done, len(images))
     return torch.cat(parts)
-
-
-def _portions(batches: Iterable[Tensor]) -> Iterator[Tensor]:
-    for batch in batches:
-        yield from batch.split(max(1, AT_ONCE // batch[0].nbytes))  # type: ignore[no-untyped-call]

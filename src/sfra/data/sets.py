@@ -30,8 +30,8 @@ Transform = Callable[[Tensor], Tensor]
 ROUNDING = 1e-3
 """How far outside [0, 1] a float image may lie, as after resizing, and still count as not yet normalised."""
 
-LARGEST = 4 * 2**30
-"""Bytes beyond which a batch is divided, if its images come in several stacks."""
+LARGEST = 2**28
+"""Bytes of a batch of prepared images, at most, unless a single one is larger."""
 
 CHUNK = 1024
 """Images that are hashed at once."""
@@ -232,8 +232,8 @@ class ImageSet(_Labelled):
         """Yield the images in order, at most ``size`` at once, as float32 in [0, 1], preprocessed if asked.
 
         Those that are ready are not scaled and not preprocessed.
-        Images of different sizes are possible only with a ``preprocess`` that brings them to one size. Very large ones
-        come fewer at a time.
+        Images of different sizes are possible only with a ``preprocess`` that brings them to one size. Large ones come
+        fewer at a time.
         """
         if size < 1:
             raise InputError("a batch cannot be empty", expected="a batch size of 1 or more", got=size)
@@ -241,13 +241,17 @@ class ImageSet(_Labelled):
         for start in range(0, len(self), size):
             held: list[Tensor] = []
             for piece in self.pixels.pieces(start, start + size):
-                block = unit_range(piece.to(device))
-                block = block if preprocess is None or self.ready else preprocess(self._raw(block))
-                shape = self._same(block.shape[1:], shape)
-                if sum(other.nbytes for other in (*held, block)) > LARGEST and held:
-                    yield torch.cat(held)
-                    held = []
-                held.append(block)
+                left = piece
+                while len(left):  # the first image by itself: it shows how large they are once they are prepared
+                    most = 1 if shape is None else max(1, LARGEST // (4 * shape.numel()))
+                    room = most - sum(map(len, held))
+                    if room < 1:
+                        yield torch.cat(held)
+                        held, room = [], most
+                    block = unit_range(left[:room].to(device))
+                    block = block if preprocess is None or self.ready else preprocess(self._raw(block))
+                    shape = self._same(block.shape[1:], shape)
+                    held, left = [*held, block], left[room:]
             yield torch.cat(held) if len(held) > 1 else held[0]
 
     def _raw(self, block: Tensor) -> Tensor:

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
+import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
+from sfra.core.batches import portions
 from sfra.release.base import Encoder
 from sfra.release.forward import fit, undisturbed
 
@@ -30,31 +35,38 @@ def input_drift(encoder: Encoder, images: Tensor) -> float | None:
     model = getattr(encoder, "model", None)
     if not isinstance(model, nn.Module):
         return None
-    seen: list[tuple[_BatchNorm, Tensor]] = []
+    seen: list[tuple[_BatchNorm, int, Tensor, Tensor]] = []
 
     def arrive(layer: nn.Module, inputs: tuple[Tensor, ...]) -> None:
         assert isinstance(layer, _BatchNorm)
-        seen.append((layer, inputs[0].detach()))
+        values = inputs[0].detach().transpose(0, 1).flatten(1)
+        variance, mean = torch.var_mean(values, dim=1, correction=0)
+        seen.append((layer, values.shape[1], mean.double(), variance.double()))
         raise _Arrived
 
     layers = [part for part in model.modules() if isinstance(part, _BatchNorm) and part.running_mean is not None]
+    if not layers:
+        return None
     hooks = [layer.register_forward_pre_hook(arrive) for layer in layers]
     try:
-        with undisturbed(model):
-            model(fit(model, images))
-    except _Arrived:
-        pass
+        for part in portions(images):
+            with suppress(_Arrived), undisturbed(model):
+                model(fit(model, part))
     finally:
         for hook in hooks:
             hook.remove()
-    return _divergence(*seen[0]) if seen else None
+    return _divergence(seen) if seen else None
 
 
-def _divergence(layer: _BatchNorm, inputs: Tensor) -> float:
+def _divergence(seen: Sequence[tuple[_BatchNorm, int, Tensor, Tensor]]) -> float:
+    """Put mean and variance of the parts together, and compare them with what the layer remembers."""
+    layer = seen[0][0]
     assert layer.running_mean is not None
     assert layer.running_var is not None
-    values = inputs.transpose(0, 1).flatten(1).double()
-    mean, variance = values.mean(1), values.var(1, correction=0) + layer.eps
+    total = sum(count for _, count, _, _ in seen)
+    mean = torch.stack([count * mean for _, count, mean, _ in seen]).sum(0) / total
+    spread = [count * (variance + (own - mean) ** 2) for _, count, own, variance in seen]
+    variance = torch.stack(spread).sum(0) / total + layer.eps
     known_mean, known = layer.running_mean.double(), layer.running_var.double() + layer.eps
     ratio = variance / known
     return float((ratio + (mean - known_mean) ** 2 / known - 1.0 - ratio.log()).median()) / 2.0
