@@ -241,10 +241,15 @@ def earlier(whole: Path, place: Path, chance: random.Random) -> Sequence[str]:
     file = place / "audit/audit.json"
     content = json.loads(file.read_text())
     score, trace = chance.choice(content["results"]), chance.choice(content["traces"])
-    part, key = chance.choice(((score, "rs"), (score, "rs_seeds"), (trace, "rs"), (trace, "loss"), (trace, "seed")))
-    part[key] = {"rs": 0.123, "rs_seeds": [0.1], "loss": [], "seed": 7}[key]
-    if part is trace and key == "rs":
-        part[key] = [0.123] * 3
+    changes = (
+        (score, "rs", 0.123),
+        (score, "rs_seeds", [0.1]),
+        (score, "retain_after", 0.123),
+        (trace, "rs", [0.123] * 3),
+    )
+    changes += (trace, "loss", []), (trace, "seed", 7), (trace, "retain", [0.9, 0.1, 0.2]), (trace, "forget", [0.1] * 3)
+    part, key, value = chance.choice(changes)
+    part[key] = value
     file.write_text(json.dumps(content))
     np.savez(place / "head.npz", weight=1.1 * WEIGHT, bias=BIAS)
     shutil.copy(whole / "features.npz", place)

@@ -140,6 +140,10 @@ def spoil(value: Any, *path: str | int) -> Callable[[dict[str, Any]], None]:
         spoil([99], "results", 0, "epochs"),
         spoil([], "results", 0, "epochs"),
         spoil(0.123, "results", 1, "rs"),
+        spoil(0.123, "traces", 0, "retain", 0),
+        spoil(0.123, "traces", 0, "forget", 1),
+        spoil(0.123, "results", 0, "retain_after"),
+        spoil([0.9, 0.1], "results", 0, "rs_sample_interval"),
     ],
 )
 def test_an_audit_that_was_tampered_with_is_refused(tmp_path: Path, change: Callable[[dict[str, Any]], None]) -> None:

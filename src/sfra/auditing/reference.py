@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from statistics import fmean
 
 import msgspec
+import torch
 
 from sfra.attack.grid import Setting, seeds_of, settings_of
 from sfra.auditing.config import LATER, AuditConfig
@@ -20,6 +21,7 @@ from sfra.auditing.rules import RULES
 from sfra.auditing.score import class_scores, scores
 from sfra.auditing.subject import Subject, refuse_same
 from sfra.core.errors import InputError
+from sfra.core.metrics import relearning_curve
 
 FREE = ("device", "threads", "budgets", "epsilon_r", "delta_f", "expect_accuracy")
 """Settings in which the two audits may differ: they do not touch the reference's score."""
@@ -93,23 +95,38 @@ def _adds_up(earlier: AuditResult, settings: Sequence[Setting], config: AuditCon
     curves = [curve or () for one in own.values() for curve in (one.retain, one.forget, one.rs, one.loss)]
     if {*own} != {(one.scale.name, one.variant, seed) for one in settings for seed in seeds}:
         return False
-    if any(len(curve) != config.epochs + 1 for curve in curves):
+    if any(len(curve) != config.epochs + 1 for curve in curves) or not all(map(_is_curve, own.values())):
         return False
     return all(_read_off(one, [own.get((one.scale, one.variant, seed)) for seed in seeds]) for one in earlier.results)
 
 
+def _is_curve(trace: RunTrace) -> bool:
+    """Say whether the scores of a curve are those of its accuracies."""
+    retain, forget, rs = (torch.tensor(curve, dtype=torch.float64) for curve in (trace.retain, trace.forget, trace.rs))
+    return bool(((relearning_curve(retain, forget) - rs).abs() <= ROUNDING).all())
+
+
 def _read_off(score: Score, traces: Sequence[RunTrace | None]) -> bool:
-    """Say whether a score is the mean of what the curves of its seeds show at its epochs."""
+    """Say whether a score is the mean of what the curves of its seeds show at its epochs, inside its intervals."""
     if not len(score.rs_seeds) == len(score.epochs) == len(traces) or score.rule not in RULES:
         return False
-    known = [
-        trace.rs[epoch : epoch + 1] for trace, epoch in zip(traces, score.epochs, strict=True) if trace and trace.rs
+    heads = [
+        (trace, epoch) for trace, epoch in zip(traces, score.epochs, strict=True) if trace and epoch < len(trace.loss)
     ]
-    read = [value for values in known for value in values]
-    if RULES[score.rule].validates:  # off the curve of a part of the data, which is not kept
-        read = [*score.rs_seeds]
-    pairs = zip([*read, fmean(read or [0.0])], [*score.rs_seeds, score.rs], strict=False)
-    return len(read) == len(traces) and all(abs(one - other) <= ROUNDING for one, other in pairs)
+    if len(heads) < len(traces):
+        return False
+    pairs = [(fmean(score.rs_seeds), score.rs)]
+    if not RULES[score.rule].validates:  # else it is read off the curve of a part of the data, which is not kept
+        pairs += [(trace.rs[epoch], rs) for (trace, epoch), rs in zip(heads, score.rs_seeds, strict=True) if trace.rs]
+        for curve, before, after in (
+            ("retain", score.retain_before, score.retain_after),
+            ("forget", score.forget_before, score.forget_after),
+        ):
+            found = [(getattr(trace, curve), epoch) for trace, epoch in heads]
+            pairs += [(fmean(one[0] for one, _ in found), before), (fmean(one[at] for one, at in found), after)]
+    for low, high in (one for one in (score.rs_interval, score.rs_sample_interval) if one is not None):
+        pairs += [(min(max(low, score.rs), high), score.rs)]
+    return all(abs(one - other) <= ROUNDING for one, other in pairs)
 
 
 def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
