@@ -60,6 +60,7 @@ def test_a_device_that_torch_only_has_a_name_for_is_refused(files: Files, capfd:
     [
         (("--epochs", 4294967296), "epochs does not fit\n  expected: int <= 1000000\n"),
         (("--epochs", 10**30), "epochs does not fit"),
+        (("--seeds", 10**9), "seeds does not fit\n  expected: int <= 10000\n"),
         (("--seed", 10**20), "seed"),
     ],
 )

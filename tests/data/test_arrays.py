@@ -105,6 +105,12 @@ def test_a_pair_that_is_no_data_is_refused(samples: Any, labels: Any, message: s
         load_data((samples, labels))
 
 
+def test_labels_may_be_text_in_bytes() -> None:
+    data = load_data((FEATURES, np.array([b"ox", b"cat", b"ox", b"elk", b"elk", b"ox"])))
+    assert data.class_names == ("cat", "elk", "ox")
+    assert data.labels.tolist() == [2, 0, 2, 1, 1, 2]
+
+
 def test_images_that_are_vectors_lead_to_the_name_for_them() -> None:
     with pytest.raises(InputError, match=r"(?s)are not images.*call the array 'inputs'"):
         load_data({"images": np.zeros((6, 64), dtype=np.float32), "labels": LABELS})

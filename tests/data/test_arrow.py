@@ -14,7 +14,7 @@ from builders.data import encode, save_to_disk, table_of, toy
 from sfra.core import files
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data import load_data
-from sfra.data.arrow import decompressed_bytes
+from sfra.data.arrow import decompressed_bytes, read_column
 
 IMAGES, LABELS = toy(3, 4, size=6)
 SMALL = table_of({"image": [encode(image) for image in IMAGES]}, {"label": LABELS.tolist()}, {})
@@ -82,6 +82,16 @@ def test_damaged_streams_are_refused_with_a_message_wherever_they_are_damaged(tm
         except (InputError, UnsafeFileError):
             refused += 1
     assert refused > 20
+
+
+def test_a_column_of_very_many_equal_labels_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pq.write_table(
+        pa.table({"image": [b""] * 10**5, "label": pa.array([0] * 10**5, pa.int8())}), tmp_path / "t.parquet"
+    )
+    monkeypatch.setattr(files, "SUSPICIOUS_BYTES", 5 * 10**5)
+    monkeypatch.setattr(pq.ParquetFile, "iter_batches", None)
+    with pytest.raises(UnsafeFileError, match=r"t\.parquet would grow to"):
+        read_column(tmp_path / "t.parquet", "label")
 
 
 def test_a_table_that_would_fill_the_memory_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

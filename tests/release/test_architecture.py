@@ -160,6 +160,15 @@ def test_arguments_that_are_no_literals_are_refused_unevaluated(folder: Path, te
     assert not (folder / "marker").exists()
 
 
+@pytest.mark.parametrize(
+    ("arch", "way"),
+    [("resnet-18", "write resnet18"), ("resnet50", "torchvision:resnet50"), ("./plain.py", r"\./plain\.py:Net")],
+)
+def test_a_name_without_its_place_is_refused_with_the_way_out(folder: Path, arch: str, way: str) -> None:
+    with pytest.raises(InputError, match=f"(?s)there is no architecture.*small-cnn.*do: .*{way}"):
+        load("net.pt", arch=arch)
+
+
 def test_arguments_of_both_forms_are_the_same() -> None:
     assert parse_arguments("(a=3, b='x', c=None, d=False)") == parse_arguments("?a=3&b=x&c=None&d=false")
 

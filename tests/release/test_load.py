@@ -81,6 +81,8 @@ def test_a_directory_without_a_model_is_refused_with_what_it_holds(tmp_path: Pat
 
 @pytest.mark.parametrize("source", [None, nn.Linear])
 def test_what_is_no_model_is_refused(source: object) -> None:
+    with pytest.raises(InputError, match=r"(?s)this is not a model.*net\.load_state_dict"):
+        load({"fc.weight": torch.zeros(3, 4)})
     with pytest.raises(InputError, match=r"(?s)this is not a model.*nn\.Module"):
         load(source)
 

@@ -28,6 +28,9 @@ STABLE_M, STABLE_PROBES = 200, 1800
 LONGEST = 1_000_000
 """Epochs of the longest relearning; every one of them is kept and measured."""
 
+MOST_SEEDS = 10_000
+"""Repetitions of an audit; the first hundred tell what there is to tell."""
+
 Count = Annotated[int, Meta(ge=1)]
 
 
@@ -52,7 +55,7 @@ class AttackSettings:
     """How much forget probes count in the loss: a name of ``sfra.attack.weight.FORGET_WEIGHTS``."""
     scale: str | float = "canonical"
     """Scale of the verdict: a name of ``sfra.attack.scale.SCALES``, or a number for κ."""
-    seeds: Count = 1
+    seeds: Annotated[int, Meta(ge=1, le=MOST_SEEDS)] = 1
     """Number of audit seeds; each redraws pools, selection, fresh rows and optimisation."""
     seed: Annotated[int, Meta(ge=0)] = 0
     """First seed."""

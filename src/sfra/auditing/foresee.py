@@ -29,7 +29,7 @@ def foresee(inputs: Inputs, self_controls: int, config: AuditConfig, progress: P
         jobs["hidden classes"] += _expect_hidden(outlook, inputs.control, inputs.control.classes, 1, config)
     if model.test is not None and model.classes - len(model.forget) >= MIN_CLASSES:
         left = model.classes - len(model.forget)
-        jobs["hidden classes"] += _expect_hidden(outlook, model, left, self_controls, config)
+        jobs["hidden classes"] += _expect_hidden(outlook, model, left, min(self_controls, left), config)
     draws, epochs = counted(sum(jobs.values()), "draw", "draws"), counted(config.epochs, "epoch", "epochs")
     whose = ", ".join(f"{count} of {who}" for who, count in jobs.items() if count)
     outlook.announce(f"{draws} of probes, as many relearnings of {epochs}: {whose}")

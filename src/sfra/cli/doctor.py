@@ -109,6 +109,8 @@ def _measured(data: OnData) -> Iterator[str]:
 def _preparation(found: Examined) -> str:
     if not found.encoder:
         return "none: this is a head alone, which is measured on features"
+    if found.data is not None and found.data.kind == "inputs":
+        return "none: the data are inputs of the network, which go in as they are"
     if found.preprocess is None:
         return "go in as they are: the model says nothing of size, mean and std (--size, --mean, --std)"
     return str(found.preprocess)

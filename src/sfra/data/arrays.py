@@ -121,6 +121,8 @@ def numbered(labels: ArrayLike | Tensor, source: str) -> dict[str, Any]:
     (tensor([1, 0, 1]), ('cat', 'ox'))
     """
     array = None if isinstance(labels, Tensor) else np.asarray(labels)
+    if array is not None and array.dtype.kind == "S":  # text as HDF5 keeps it
+        array = np.char.decode(array, "utf-8", "replace")
     if array is None or array.ndim != 1 or not len(array) or not all(isinstance(one, str) for one in array.tolist()):
         return {"labels": label_tensor(labels, source)}
     texts = [text.strip() for text in array.tolist()]

@@ -135,7 +135,9 @@ def _parts(file: Path, name: str) -> Iterator[Any]:
     import pyarrow.parquet as pq
 
     if file.suffix == ".parquet":
-        for batch in pq.ParquetFile(file).iter_batches(ROWS, columns=[name]):
+        table = pq.ParquetFile(file)
+        refuse_growth(file, 8 * table.metadata.num_rows)  # the least that a list of so many values takes
+        for batch in table.iter_batches(ROWS, columns=[name]):
             yield batch.column(name)
         return
     with pa.memory_map(str(file)) as source:

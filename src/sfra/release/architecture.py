@@ -168,6 +168,10 @@ def open_architecture(arch: Arch) -> Network:
         name = f"{kind.__module__}:{kind.__qualname__}"
         model = copy.deepcopy(arch) if isinstance(arch, nn.Module) else called(arch, name)
         return Network(name=name, own=model.state_dict(), build=lambda _: model)
+    if ":" not in arch:
+        where = f"{arch}:Net" if arch.endswith(".py") else f"torchvision:{arch}, timm:{arch}, ./file.py:{arch}"
+        do = "; ".join(filter(None, [meant(arch, names()), f"say where it is: {where}"]))
+        raise InputError(f"there is no architecture {arch!r}", expected=forms(), got=arch, do=do)
     build = constructor(arch)
     return Network(name=arch, own=build(2).state_dict(), build=build)
 

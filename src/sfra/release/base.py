@@ -125,7 +125,9 @@ def loader_of(source: object) -> Loader:
         known = known_file(source) if source.is_file() else None
         got, do = known or (source.suffix or "no suffix", OTHERWISE)
         raise InputError(f"{source.name} is not a model that can be read", expected=forms, got=got, do=do)
-    raise InputError("this is not a model", expected=forms, got=type(source).__name__)
+    weights = isinstance(source, Mapping) and any(isinstance(value, Tensor) for value in source.values())
+    way = "put the state dict into its network, and pass that: net.load_state_dict(...)" if weights else None
+    raise InputError("this is not a model", expected=forms, got=type(source).__name__, do=way)
 
 
 def plain(tensor: Tensor) -> Tensor:

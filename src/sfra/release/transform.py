@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -23,30 +24,28 @@ class OwnTransform:
 
     def __init__(self, function: Callable[[Any], Any]) -> None:
         self.function = function
-        self._form: Callable[[Tensor], Tensor] | None = None
+        self._forms = {"as a Pillow image": self._one_by_one, "as a batch": self._at_once}
 
     def __str__(self) -> str:
-        """Name the function, in one line."""
-        text = printable(" ".join(repr(self.function).split()))
+        """Name the function, in one line that is the same in every process."""
+        text = printable(" ".join(re.sub(r" at 0x[0-9a-fA-F]+", "", repr(self.function)).split()))
         return f"by {text if len(text) <= LONGEST else text[: LONGEST - 1] + '…'}"
 
     def __call__(self, images: Tensor) -> Tensor:
         """Prepare images ``[n, c, h, w]`` in [0, 1]; the form that served once serves from then on."""
-        if self._form is not None:
-            return self._form(images)
         problems = []
-        for form in (self._one_by_one, self._at_once):
+        for name, form in self._forms.items():
             try:
-                form(images[:1])
+                made = form(images)
             except Exception as problem:  # the user's own code raises whatever it likes
-                problems.append(f"{type(problem).__name__}: {problem}")
+                problems.append(f"{name}: {type(problem).__name__}: {problem}")
             else:
-                self._form = form
-                return form(images)
+                self._forms = {name: form}
+                return made
         raise InputError(
             "the preprocess cannot prepare these images",
             expected="a function of a Pillow image, or of a batch [n, c, h, w] in 0 to 1, that returns tensors",
-            got=f"as a Pillow image: {problems[0]}; as a batch: {problems[1]}"[:600],
+            got="; ".join(problems)[:600],
         )
 
     def _one_by_one(self, images: Tensor) -> Tensor:
