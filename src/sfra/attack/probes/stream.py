@@ -142,9 +142,9 @@ class CompiledStream:
     def _make(self, indices: Tensor, stream: int, width: int, code: int) -> Tensor:
         from sfra.attack.probes import kernels
 
-        out = np.empty((indices.numel(), width), np.float32)
-        kernels.make_draws(indices.numpy(), stream, self._seed, code, out)
-        return torch.from_numpy(out)
+        out = torch.empty(indices.numel(), width)  # aligned for vectors, as numpy's memory is not
+        kernels.make_draws(indices.numpy(), stream, self._seed, code, out.numpy())
+        return out
 
 
 @dataclass(frozen=True, kw_only=True)
