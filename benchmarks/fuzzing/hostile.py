@@ -172,8 +172,8 @@ def _outside_data(place: Path, chance: random.Random) -> str:
 
 
 def bombs(whole: Path, place: Path, chance: random.Random) -> Sequence[str]:
-    """Small files that say that they are large: archives, arrays, images, tables, JSON."""
-    way = chance.randrange(8)
+    """Small files that say that they are large: archives, arrays, images, tables, JSON, graphs."""
+    way = chance.randrange(9)
     size = chance.choice((2**28, 2**31, 2**34, 2**40, 2**62))
     shutil.copy(whole / "head.npz", place)
     if way == 0:
@@ -198,6 +198,9 @@ def bombs(whole: Path, place: Path, chance: random.Random) -> Sequence[str]:
     if way == 5:
         (place / "audit.json").write_text(chance.choice(("[" * 10**6, '{"a":' * 10**5, "1" * 10**6, '"' * 10**6)))
         return ["report", "audit.json", "--out", "page.html"]
+    if way == 8:
+        (place / "grows.onnx").write_bytes(_growing(size, functions=chance.random() < 0.5))
+        return ["audit", "grows.onnx", *AS_MODEL]
     shutil.copytree(whole / "vit", place / "vit")
     side = chance.choice((2**14, 2**15, 2**16, 2**20))
     bomb = _png(side, side)
@@ -211,6 +214,30 @@ def bombs(whole: Path, place: Path, chance: random.Random) -> Sequence[str]:
     rows = [*(picture(one) for one in IMAGES), bomb]
     pq.write_table(table(rows, [row % C for row in range(len(rows))]), place / "table/test-00000-of-00001.parquet")
     return ["audit", "vit", "--data", "table", *AS_MODEL]
+
+
+def _growing(size: int, *, functions: bool) -> bytes:
+    """Return a graph that makes the weights of its head of nothing, or has functions that call one another twice."""
+    import onnx
+    from onnx import helper
+
+    model = onnx.ModelProto.FromString(onnx_model())
+    if not functions:
+        rows = onnx.numpy_helper.from_array(np.array([WEIGHT.shape[1], size // (4 * WEIGHT.shape[1])]), "rows")
+        model.graph.initializer.append(rows)
+        model.graph.node.insert(0, helper.make_node("ConstantOfShape", ["rows"], ["much"]))
+        model.graph.node[-2].input[1] = "much"
+        return bytes(model.SerializeToString())
+    opsets = [*model.opset_import, helper.make_opsetid("own", 1)]
+    bodies = [[helper.make_node("Relu", ["a"], ["b"])]]
+    for level in range(size.bit_length()):
+        steps = (("a", "c"), ("c", "b"))
+        bodies.append([helper.make_node(f"f{level}", [one], [two], domain="own") for one, two in steps])
+    made = [helper.make_function("own", f"f{at}", ["a"], ["b"], body, opsets) for at, body in enumerate(bodies)]
+    model.functions.extend(made)
+    model.opset_import.append(opsets[1])
+    model.graph.node[2].CopyFrom(helper.make_node(made[-1].name, ["hidden"], ["features"], domain="own"))
+    return bytes(model.SerializeToString())
 
 
 def scripts(whole: Path, place: Path, chance: random.Random) -> Sequence[str]:
