@@ -234,7 +234,7 @@ def table(rows: pl.DataFrame, most: pl.DataFrame) -> Table:
         ratio = None if row["plain_seconds"] is None else row["plain_seconds"] / row["seconds"]
         draws = None if row["draws"] is None else row["draws"] / 1e6
         found = {"bound_seconds": row["bound_seconds"], "ratio": ratio, "draws": draws, "memory_mib": row["memory_mib"]}
-        forms = {"bound_seconds": ".2g", "ratio": ",.0f", "draws": ".2f", "memory_mib": ",.0f"}
+        forms = {"bound_seconds": ".3g", "ratio": ",.0f", "draws": ".2f", "memory_mib": ",.0f"}
         texts = [None if value is None else f"{value:{forms[name]}}" for name, value in found.items()]
         return (what,), (f"{row['seconds']:.3g}",), (goal,), *((text,) for text in texts)
 
