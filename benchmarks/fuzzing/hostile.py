@@ -268,13 +268,9 @@ def earlier(whole: Path, place: Path, chance: random.Random) -> Sequence[str]:
     file = place / "audit/audit.json"
     content = json.loads(file.read_text())
     score, trace = chance.choice(content["results"]), chance.choice(content["traces"])
-    changes = (
-        (score, "rs", 0.123),
-        (score, "rs_seeds", [0.1]),
-        (score, "retain_after", 0.123),
-        (trace, "rs", [0.123] * 3),
-    )
-    changes += (trace, "loss", []), (trace, "seed", 7), (trace, "retain", [0.9, 0.1, 0.2]), (trace, "forget", [0.1] * 3)
+    changes = (score, "rs", 0.123), (score, "rs_seeds", [0.1]), (trace, "rs", [0.123] * 3), (trace, "loss", [])
+    changes += (trace, "seed", 7), (trace, "retain", [0.9, 0.1, 0.2]), (trace, "forget", [0.1] * 3)
+    changes += ((content["results"][0], "retain_after", 0.123),)
     part, key, value = chance.choice(changes)
     part[key] = value
     file.write_text(json.dumps(content))
