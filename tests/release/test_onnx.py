@@ -390,6 +390,22 @@ def test_an_end_that_only_looks_linear_is_refused_by_the_run(tmp_path: Path) -> 
         load(saved(shuffled, tmp_path), example=torch.randn(4, D))
 
 
+def test_an_end_that_looks_linear_until_images_come_is_refused(tmp_path: Path) -> None:
+    """Noise has both signs: a class that is masked only where all values are positive shows on images alone."""
+    end = [
+        node("ReduceMin", ["x"], ["low"], axes=[1], keepdims=1),
+        node("Relu", ["low"], ["positive"]),
+        node("Mul", ["positive", "mask"], ["much"]),
+        node("Gemm", ["z", "wt", "b"], ["g"]),
+        node("Sub", ["g", "much"], ["y"]),
+    ]
+    model = graph(end, [wt, b, tensor("mask", np.eye(C, dtype=np.float32)[3] * 1e4)])
+    release = load(saved(model, tmp_path), example=-torch.ones(2, D))
+    assert release.encoder is not None
+    with pytest.raises(InputError, match=r"(?s)no linear layer produces.*a Gemm and something else"):
+        release.encoder(torch.ones(3, D))
+
+
 def test_a_grouped_or_larger_convolution_is_refused(tmp_path: Path) -> None:
     larger = graph(
         [node("Conv", ["z", "k"], ["c"]), node("Flatten", ["c"], ["y"])],

@@ -57,8 +57,14 @@ class OnnxEncoder:
     """How several positions become one feature vector (a name of ``PICKS``)."""
 
     def __call__(self, images: Tensor) -> Features:
-        """Run the graph up to its head."""
-        return PICKS[self.pick](self.run(images)[0])
+        """Run the graph up to its head, and refuse it where its answers are not those of the head."""
+        positions, output = self.run(images)
+        features, head = PICKS[self.pick](positions), self.end.head
+        finite = torch.isfinite(output).all(1) & torch.isfinite(features).all(1)  # what is not is another's to refuse
+        call = LinearCall(positions=features[finite, None], weight=head.weight, bias=head.bias)
+        if explain(call, output[finite]) is None:
+            raise no_linear_end(self.end.output, f"a {self.end.kind} and something else, which these inputs show")
+        return features
 
     def run(self, images: Tensor) -> tuple[Positions, Logits]:
         """Return what enters the head and what the graph answers, in batches of the fixed size where there is one."""
