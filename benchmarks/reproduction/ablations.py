@@ -39,14 +39,32 @@ SIZES = {
     "M": Factor("M", "500", {str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
     "N": Factor("N", "500000", {str(1000 * n): f"{1000 * n:,}" for n in (50, 100, 200, 500, 1000, 2000)}),
 }
+KEPT = (
+    "Audits of the kept models, the main ones too: over 100 test samples of the class and 10 of every other one. "
+    "The paper's values are left out where it has none of these classes."
+)
 FACTORS = {"Proposal": PROPOSALS, "Score": SCORES, "Forget row": ROWS, "Support": SUPPORT, **SIZES}
 
 
+def varied_rows(group: Group, factor: Factor, reading: Reading) -> pl.DataFrame:
+    """Read the audits of an ablation of the group's protocols."""
+    return group.audits(reading, ending="-ablations", audit=factor.audit, variant=factor.variant)
+
+
+def uses_kept(group: Group, factor: Factor) -> bool:
+    """Say whether more of the kept models were audited for an ablation than of all models."""
+    kept = group.kept(PUBLISHED, factor.audit, factor.variant)
+    return len(kept) > len(varied_rows(group, factor, PUBLISHED))
+
+
 def level_rows(group: Group, factor: Factor, reading: Reading) -> dict[str, pl.DataFrame]:
-    """Sort the audits of an ablation, and the main ones, by level."""
-    rows = group.audits(reading, ending="-ablations", audit=factor.audit, variant=factor.variant)
+    """Sort the audits of an ablation, and the main ones, by level; those of kept models where they are more."""
+    if uses_kept(group, factor):
+        main, rows = (group.kept(reading, *one) for one in (("main", "released"), (factor.audit, factor.variant)))
+    else:
+        main, rows = group.audits(reading), varied_rows(group, factor, reading)
     rows = rows.with_columns(level=pl.col("varied").str.split("=").list.get(1, null_on_oob=True))
-    found = {level: rows.filter(level=level) for level in factor.names} | {factor.main: group.audits(reading)}
+    found = {level: rows.filter(level=level) for level in factor.names} | {factor.main: main}
     return {level: found[level] for level in factor.names if len(found[level])}
 
 
@@ -56,13 +74,14 @@ def levels(group: Group, factor: Factor, reading: Reading, value: str = "rs") ->
 
 
 def shared(found: Levels, factor: Factor, paper: Levels) -> dict[str, list[str]]:
-    """List the forget classes of each method that all its levels have, and the paper's where it has the method."""
+    """List the forget classes of each method that all its levels have, and the paper's where it has any of them."""
     classes = {}
     for method in METHOD_LIST:
         mine = [level for level in found if found[level].get(method)]
         theirs = [some[method] for level, some in paper.items() if level in mine and method in some]
         if factor.main in mine and len(mine) > 1:
-            classes[method] = sorted(set.intersection(*map(set, (*(found[one][method] for one in mine), *theirs))))
+            ours = set.intersection(*(set(found[one][method]) for one in mine))
+            classes[method] = sorted(ours.intersection(*theirs) or ours)
     return {method: some for method, some in classes.items() if some}
 
 
@@ -106,7 +125,13 @@ def _beside(
         for level, text in factor.names.items()
     ]
     reading = "Native scale, worst-case, unless said otherwise; ours and the paper's over the same classes."
-    return table(*names, {m: METHOD_ROWS[m] for m in classes}, columns, (reading, note))
+    notes = [reading, _named(classes), note, *[KEPT] * uses_kept(group, factor)]
+    return table(*names, {m: METHOD_ROWS[m] for m in classes}, columns, notes)
+
+
+def _named(classes: Mapping[str, list[str]]) -> str:
+    forget = sorted({c for some in classes.values() for c in some})
+    return f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}."
 
 
 def proposals(group: Group) -> Table:
@@ -127,7 +152,7 @@ def scores(group: Group) -> Table:
 def missing_row(group: Group) -> Table:
     """Show RS with the forget row as released, and with a random one in its place."""
     note = (
-        "Forget class 7. The paper counts what comes back from a forget accuracy of 0, we from that of the restored "
+        "The paper counts what comes back from a forget accuracy of 0, we from that of the restored "
         "head. Of the released row its main table prints other values; here are those of its table on the missing row."
     )
     paper = paper_levels("missing_row", "row", names={"False": "unlearned", "True": "random"})
@@ -136,7 +161,7 @@ def missing_row(group: Group) -> Table:
 
 def support(group: Group) -> Table:
     """Show RS by the support of the Gaussian."""
-    note = "Forget class 7; the paper's table is of Bad Teacher alone."
+    note = "The paper's table is of Bad Teacher alone, class 7."
     names = {"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"}
     paper = paper_levels("gaussian_support", "proposal", names=names)
     return _beside(group, SUPPORT, ("support-beside-paper", "RS by support of the proposal"), note, paper)
@@ -149,8 +174,7 @@ def sizes(group: Group, size: str, reading: Reading) -> Table:
     classes = shared(found, factor, {})
     cells = _cells(found, {}, classes)
     columns = [(f"{size.lower()}_{one}", f"{size} = {text}", cells.get(one, {})) for one, text in factor.names.items()]
-    forget = sorted({c for some in classes.values() for c in some})
-    notes = (f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}.",)
+    notes = (_named(classes),)
     title, rows = f"RS by {size} ({', '.join(reading)})", {m: METHOD_ROWS[m] for m in classes}
     return table(f"sensitivity-{size.lower()}-{reading[0]}", title, rows, columns, notes)
 
@@ -168,8 +192,8 @@ class Control:
     """Mean RS, canonical scale, source-free."""
     reference: float | None
     """The same of retrained models."""
-    recovered: int
-    """Classes with the verdict recovered."""
+    recovered: int | None
+    """Classes with the verdict recovered; None for kept models, which are audited without a reference."""
 
 
 def controls(group: Group) -> list[Control]:
@@ -193,7 +217,7 @@ def controls(group: Group) -> list[Control]:
                     published=fmean(native["masked"][c] for c in classes),
                     verdict=fmean(used[level][c] for c in classes),
                     reference=fmean(known) if len(known) == len(classes) else None,
-                    recovered=sum(c in classes for c in back),
+                    recovered=None if uses_kept(group, factor) else sum(c in classes for c in back),
                 )
             )
     return made
@@ -209,7 +233,9 @@ def masked(group: Group) -> Table:
         ("native", "Masked, native, worst-case"): lambda _, one: score(one.published),
         ("masked", "Masked"): lambda _, one: score(one.verdict),
         ("retrained", "Retrained"): lambda _, one: score(one.reference),
-        ("recovered", "Recovered"): lambda _, one: f"{one.recovered} of {len(one.classes)}",
+        ("recovered", "Recovered"): lambda _, one: (
+            None if one.recovered is None else f"{one.recovered} of {len(one.classes)}"
+        ),
     }
     columns = [(*names, {key: write(key, one) for key, one in found.items()}) for names, write in cells.items()]
     notes = ("RS at canonical scale, source-free, unless said otherwise. Recovered: verdicts of masked originals.",)

@@ -109,6 +109,12 @@ class Group:
         scale, rule = reading
         return self.rows("audits", ending).filter(seed=FIRST, scale=scale, rule=rule, audit=audit, variant=variant)
 
+    def kept(self, reading: Reading, audit: str, variant: str) -> pl.DataFrame:
+        """Read audits of the kept models, which rest on few test samples (``benchmarks/kept.py``)."""
+        path = self.folder / self.name / "kept.csv"
+        rows = read_rows(path) if path.is_file() else self.all_rows("audits").clear()
+        return rows.filter(scale=reading[0], rule=reading[1], audit=audit, variant=variant)
+
     def rs(self, reading: Reading, value: str = "rs", *, ending: str = "") -> dict[str, dict[str, float]]:
         """Arrange a value of the main audits."""
         return arrange(self.audits(reading, ending=ending), value)

@@ -89,7 +89,10 @@ def cifar10(group: Group) -> list[str]:
     }
     drift = json.loads((group.folder / group.name / "drift.json").read_text())["rows"]
     drifted = fmean(row["forget_accuracy"] for row in drift if row["passes"] == max(one["passes"] for one in drift))
-    energy = level_rows(group, SCORES, VERDICT)["energy"].filter(method="retrained")
+    wide = Group(f"{BASE}-224")
+    energy, energy_there = (
+        level_rows(one, SCORES, VERDICT)["energy"].filter(method="retrained") for one in (group, wide)
+    )
     varied = {(one.factor, one.level): one for one in controls(group)}
     both = group.audits(VERDICT, ending="-multi").filter(method="masked", forget="1+6")["rs"].item()
     lost = (
@@ -97,7 +100,6 @@ def cifar10(group: Group) -> list[str]:
     )
     ablations = group.rows("coverage", "-ablations").filter(what="audit").row(0, named=True)
     l2 = means(arrange(group.rows("pra").filter(variant="l2"), "rs"))["retrained"]
-    wide = Group(f"{BASE}-224")
     larger = wide.rs(PUBLISHED)
     agree_there = {"retrained", "negative-gradient", "random-label", "boundary-shrink", "learn-to-unlearn"}
     agree_there |= {"bad-teacher", "delete"}
@@ -151,8 +153,8 @@ def cifar10(group: Group) -> list[str]:
             *(judged[one] for one in ("recovered", "not-recovered", "degenerate")),
             holds=counts(verdicts, "random-label") == {"degenerate": judged["degenerate"]}),
         say("adds {:.2f} to RS on average, and {:.2f} for SCRUB", fmean(gain.values()), gain["scrub"]),
-        say("retrained models then give {:.2f}, and all {} raise an alarm", fmean(energy["rs"]), alarms(energy),
-            holds=alarms(energy) == classes),
+        say("retrained models then give {:.2f}, and all {} raise an alarm; with the paper's network they give {:.2f}",
+            fmean(energy["rs"]), alarms(energy), fmean(energy_there["rs"]), holds=alarms(energy) == classes),
         say("M = 50 hides the control (RS {:.2f})", varied["M", "50"].verdict, holds=varied["M", "50"].recovered == 0),
         say("without negative numbers (RS {:.2f}); each was tried on one class",
             varied["Support", "abs-gaussian"].verdict,
@@ -296,8 +298,10 @@ def all_groups(group: Group) -> list[str]:
         say("holds, but for two things",
             holds={one for one in wrong if one[1] not in verdict} == {(many, "retain"), (base, "support")}),
         say("costs the other classes {} (the paper's {})", said(many, "retain"), said(many, "retain", 1).split()[0]),
-        say("comes back by half ({}, the paper's {})",
+        say("comes back by half without negative numbers ({}, the paper's {})",
             *(said(base, "support", side).rpartition(" ")[2] for side in (0, 1))),
+        say("stays away ({}), already with ReLU ({}, the paper's {})", said(wide, "support").split(", ")[2],
+            *(said(one, "support", side).split(", ")[1] for one, side in ((wide, 0), (base, 1)))),
         say("no retrained model gives the class back ({} and {}; the paper's reading {} and {})",
             said(base, "generic-verdict"), said(wide, "generic-verdict"), first(base, "generic"),
             first(wide, "generic"), holds=said(base, "generic-verdict") + said(wide, "generic-verdict")
