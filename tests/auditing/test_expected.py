@@ -41,6 +41,15 @@ def test_it_is_said_of_the_model_and_not_of_its_reference() -> None:
     assert "reference-unusable" in codes(report)
 
 
+def test_a_reference_that_is_as_good_as_the_model_is_said_to_be_is_not_doubted_either() -> None:
+    weak = sure_and_wrong()
+    before = compare(weak, **QUICK).retain.before
+    assert before is not None
+    like = Toy(Head(1.01 * weak.head.weight, weak.head.bias), weak.data)
+    assert "reference-unusable" in codes(compare(weak, like, **QUICK))
+    assert "reference-unusable" not in codes(compare(weak, like, expect_accuracy=round(before, 2), **QUICK))
+
+
 def test_an_earlier_audit_of_a_reference_brings_its_critical_findings_along() -> None:
     sound, weak = compare(never_seen(), **QUICK), compare(sure_and_wrong(), **QUICK)
     model = hidden(bias=-1.0)

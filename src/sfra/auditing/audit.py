@@ -180,7 +180,8 @@ def _reference(given: Subject | AuditResult, evidence: Evidence, config: AuditCo
     """Relearn a reference as the model was, or take an earlier audit of it."""
     if isinstance(given, AuditResult):
         return earlier_reference(given, evidence)
-    return Reference.gathered(gather(given, config, outlook, fresh=evidence.subject.missing))
+    own = gather(given, config, outlook, fresh=evidence.subject.missing)
+    return Reference.gathered(own, config.expect_accuracy)
 
 
 def _controls(

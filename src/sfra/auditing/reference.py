@@ -13,6 +13,7 @@ import torch
 from sfra.attack.grid import Setting, seeds_of, settings_of
 from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.findings import Facts, raise_findings
+from sfra.auditing.findings.fit import is_as_expected
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
@@ -44,10 +45,12 @@ class Reference:
     """What is critical about it by itself."""
 
     @classmethod
-    def gathered(cls, evidence: Evidence) -> Reference:
-        """Take the reference's own evidence."""
-        mine = scores(evidence.measured or ())
-        raised = raise_findings(Facts(evidence=evidence, scores=mine, reference_scores=(), config=AuditConfig()))
+    def gathered(cls, evidence: Evidence, expect_accuracy: float | None = None) -> Reference:
+        """Take the reference's own evidence; one that is as good as the model is said to be is not doubted either."""
+        mine, answers = scores(evidence.measured or ()), evidence.subject.answers
+        reached = answers is not None and is_as_expected(answers, expect_accuracy)
+        config = AuditConfig(expect_accuracy=expect_accuracy if reached else None)
+        raised = raise_findings(Facts(evidence=evidence, scores=mine, reference_scores=(), config=config))
         return cls(
             scores=mine,
             class_scores=class_scores(evidence.measured or (), evidence.subject.forget),
