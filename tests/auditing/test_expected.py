@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import pytest
 import torch
 
 from builders.audits import FORGET, QUICK, C, Toy, codes, compare, hidden, never_seen
@@ -48,6 +51,28 @@ def test_a_reference_that_is_as_good_as_the_model_is_said_to_be_is_not_doubted_e
     like = Toy(Head(1.01 * weak.head.weight, weak.head.bias), weak.data)
     assert "reference-unusable" in codes(compare(weak, like, **QUICK))
     assert "reference-unusable" not in codes(compare(weak, like, expect_accuracy=round(before, 2), **QUICK))
+
+
+def test_that_a_reference_is_unusable_is_said_before_the_work(caplog: pytest.LogCaptureFixture) -> None:
+    model, weak, sound = hidden(bias=-1.0), sure_and_wrong(), never_seen()
+    earlier = compare(weak, **QUICK)
+
+    def told(**reference: Any) -> str:
+        """Return what was said when the work began."""
+        caplog.clear()
+        said = list[str]()
+
+        def note(stage: str, done: int, total: int) -> None:
+            if stage.startswith("auditing"):
+                said.append(caplog.text)
+
+        audit(model.head, FORGET, data=model.data, progress=note, **reference, **QUICK)
+        return said[0]
+
+    doubted = "this audit will be unusable: The reference is"
+    assert doubted in told(reference=earlier)
+    assert doubted in told(reference=weak.head, reference_data=weak.data)
+    assert not told(reference=sound.head, reference_data=sound.data)
 
 
 def test_an_earlier_audit_of_a_reference_brings_its_critical_findings_along() -> None:

@@ -18,14 +18,15 @@ from sfra.attack.outlook import Outlook
 from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import default_self_controls, original_control, self_control
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
-from sfra.auditing.findings.fit import set_up_problems
+from sfra.auditing.findings.fit import expected_of_reference, set_up_problems
+from sfra.auditing.findings.reference import reference_unusable
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.foresee import MEASURING, foresee
 from sfra.auditing.inputs import Inputs, open_inputs
 from sfra.auditing.measure import Evidence, Measured, measure
 from sfra.auditing.naming import Forget
 from sfra.auditing.record import data_facts, forget_confusion, probe_facts, release_facts, run_traces, versions
-from sfra.auditing.reference import Reference, check_earlier, earlier_reference
+from sfra.auditing.reference import Reference, check_earlier, earlier_problems, earlier_reference
 from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, ClassResult, Control, Finding, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
@@ -139,7 +140,7 @@ def audit(
         if isinstance(one, AuditResult):
             check_earlier(one, inputs.model, config)
     hidden = default_self_controls(inputs.model.classes) if self_controls is None else self_controls
-    for problem in critical(set_up_problems(inputs.model, config.expect_accuracy))[:1]:
+    for problem in _early_problems(inputs, config.expect_accuracy)[:1]:
         _log.warning("this audit will be unusable: %s%s %s", problem.message, REMEDY, problem.remedy)
     outlook = foresee(inputs, hidden, config, progress)
     evidence = gather(inputs.model, config, outlook)
@@ -159,6 +160,19 @@ def audit(
     return _report(
         inputs, evidence, references, found, controls, raised, diagnosed, config, seconds=time.perf_counter() - began
     )
+
+
+def _early_problems(inputs: Inputs, expect_accuracy: float | None) -> list[Finding]:
+    """Return what is critical before anything is relearned, of the model first and then of its references."""
+    problems = [*critical(set_up_problems(inputs.model, expect_accuracy))]
+    for one in inputs.references:
+        if isinstance(one, AuditResult):
+            found = earlier_problems(one)
+        else:
+            found = critical(set_up_problems(one, expected_of_reference(one.answers, expect_accuracy)))
+        told = reference_unusable(found)
+        problems += [] if told is None else [told]
+    return problems
 
 
 def gather(subject: Subject, config: AuditConfig, outlook: Outlook, *, fresh: bool = False) -> Evidence:

@@ -13,7 +13,7 @@ import torch
 from sfra.attack.grid import Setting, seeds_of, settings_of
 from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.findings import Facts, raise_findings
-from sfra.auditing.findings.fit import is_as_expected
+from sfra.auditing.findings.fit import expected_of_reference
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.measure import Evidence
 from sfra.auditing.record import data_facts, release_facts, run_traces
@@ -47,9 +47,8 @@ class Reference:
     @classmethod
     def gathered(cls, evidence: Evidence, expect_accuracy: float | None = None) -> Reference:
         """Take the reference's own evidence; one that is as good as the model is said to be is not doubted either."""
-        mine, answers = scores(evidence.measured or ()), evidence.subject.answers
-        reached = answers is not None and is_as_expected(answers, expect_accuracy)
-        config = AuditConfig(expect_accuracy=expect_accuracy if reached else None)
+        mine = scores(evidence.measured or ())
+        config = AuditConfig(expect_accuracy=expected_of_reference(evidence.subject.answers, expect_accuracy))
         raised = raise_findings(Facts(evidence=evidence, scores=mine, reference_scores=(), config=config))
         return cls(
             scores=mine,
@@ -132,6 +131,11 @@ def _read_off(score: Score, traces: Sequence[RunTrace | None]) -> bool:
     return all(abs(one - other) <= ROUNDING for one, other in pairs)
 
 
+def earlier_problems(earlier: AuditResult) -> tuple[Finding, ...]:
+    """Return what is critical about an audited reference by itself."""
+    return tuple(one for one in critical(earlier.findings) if not one.code.startswith("reference-"))
+
+
 def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
     """Take the reference from an earlier audit of it, unless it is the model itself, which only the traces show."""
     reference = Reference(
@@ -141,7 +145,7 @@ def earlier_reference(earlier: AuditResult, evidence: Evidence) -> Reference:
             msgspec.structs.replace(trace, subject="reference") for trace in earlier.traces if trace.subject == "model"
         ),
         facts=earlier.model,
-        problems=tuple(one for one in critical(earlier.findings) if not one.code.startswith("reference-")),
+        problems=earlier_problems(earlier),
     )
     same_model = reference.facts.fingerprint == evidence.subject.release.fingerprint
     if same_model and reference.traces == run_traces(evidence, "reference"):

@@ -103,6 +103,11 @@ def is_as_expected(answers: Answers, expect_accuracy: float | None) -> bool:
     return expect_accuracy is not None and below_expected(answers, expect_accuracy) is None
 
 
+def expected_of_reference(answers: Answers | None, expect_accuracy: float | None) -> float | None:
+    """Return the accuracy of the model where its reference reaches it: one that does not has broken no promise."""
+    return expect_accuracy if answers is not None and is_as_expected(answers, expect_accuracy) else None
+
+
 @finding("retain-low")
 def retain_low(retain_before: float, retain_after: float, answers: Answers) -> Finding | None:
     """Fire when the released model guesses (critical), or it or the relearned head has less than half of it right."""
