@@ -243,6 +243,7 @@ def test_images_are_resized_only_for_networks_of_one_size() -> None:
         "resnet18-small": (64, 48),
         "small-cnn": (64, 48),
         "small-mlp": (8, 8),
+        "swin-t-small": (96, 96),
         "vit-small": (32, 32),
         **fixed,
     }

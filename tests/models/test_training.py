@@ -85,6 +85,8 @@ def test_smoothing_nesterov_and_steps_are_those_of_a_plain_loop() -> None:
         {"milestones": (1.0,)},
         {"factor": 0.0},
         {"label_smoothing": 1.0},
+        {"cutmix": -0.1},
+        {"cutmix": 1.1},
         {"nesterov": True, "momentum": 0.0},
     ],
 )

@@ -33,7 +33,7 @@ BACKBONES = {
     "resnet18-small": "ResNet-18",
     "vit-b-16": "ViT-B/16",
     "swin-t": "Swin-T",
-    "swin-t-scratch": "Swin-T from scratch",
+    "swin-t-small": "Swin-T, windows of 3",
     "vit-small": "ViT, patches of 4",
     "small-cnn": "small CNN",
     "small-mlp": "small MLP",

@@ -22,7 +22,7 @@ def add(name: str, description: str, *, family: str, shape: tuple[int, int, int]
     def construct(classes: int) -> nn.Module:
         hf = require("transformers", extra="huggingface")
         config = hf.AutoConfig.for_model(family, num_labels=classes, **settings)
-        model: nn.Module = hf.AutoModelForImageClassification.from_config(config)
+        model: nn.Module = attending(hf.AutoModelForImageClassification.from_config(config))
         return model
 
     known = Backbone(
@@ -30,6 +30,13 @@ def add(name: str, description: str, *, family: str, shape: tuple[int, int, int]
     )
     register(known)
     return known
+
+
+def attending(model: Any) -> Any:
+    """Let Swin compute attention step by step, since the fused way failed in ``torch.compile``; no file keeps that."""
+    if model.config.model_type == "swin":
+        model.set_attn_implementation("eager")
+    return model
 
 
 def differences(known: Backbone, config: Any) -> list[str]:
@@ -74,15 +81,15 @@ add(
 
 add(
     "vit-small",
-    "ViT for small images: patches of 4, 384 features, 7 layers (transformers)",
+    "ViT for small images: patches of 4, 256 features, 7 layers (transformers)",
     family="vit",
     shape=(3, 32, 32),
     image_size=32,
     patch_size=4,
-    hidden_size=384,
+    hidden_size=256,
     num_hidden_layers=7,
-    num_attention_heads=6,
-    intermediate_size=1536,
+    num_attention_heads=4,
+    intermediate_size=512,
 )
 
 add(
@@ -96,4 +103,18 @@ add(
     depths=[2, 2, 6, 2],
     num_heads=[3, 6, 12, 24],
     window_size=7,
+)
+
+# Each window must fit into the last of the four stages, which has an eighth of the patches in a row: 24 / 8 = 3.
+add(
+    "swin-t-small",
+    "Swin-T for images of 96 x 96: windows of 3, 768 features (transformers)",
+    family="swin",
+    shape=(3, 96, 96),
+    image_size=96,
+    patch_size=4,
+    embed_dim=96,
+    depths=[2, 2, 6, 2],
+    num_heads=[3, 6, 12, 24],
+    window_size=3,
 )

@@ -16,6 +16,9 @@ from sfra.models.forward import Images, logits
 WARM_UPS = 3
 """Plain steps before a capture: libraries choose their kernels and the optimiser makes its buffers."""
 
+Targets = Labels | Float[Tensor, "n C"]
+"""Classes, or a distribution over them for each sample."""
+
 Loss = Float[Tensor, ""]
 """What a step descends."""
 
@@ -69,12 +72,12 @@ class Stepper:
         self.note = ""
         """Something worth telling, once."""
 
-    def __call__(self, images: Images, labels: Labels, rate: float) -> Loss:
+    def __call__(self, images: Images, labels: Targets, rate: float) -> Loss:
         """Take one step at this learning rate and return the loss before it, detached, without waiting."""
         set_rate(self.optimizer, rate)
         return self._descend(images, labels)
 
-    def _descend(self, images: Images, labels: Labels, network: nn.Module | None = None) -> Loss:
+    def _descend(self, images: Images, labels: Targets, network: nn.Module | None = None) -> Loss:
         answer = logits(network or self.network, images)
         return step(self.optimizer, cross_entropy(answer, labels, label_smoothing=self.smoothing))
 
@@ -101,7 +104,7 @@ class CapturedStepper(Stepper):
         self.shape: torch.Size | None = None
         self.replay: Callable[[], None] | None = None
 
-    def __call__(self, images: Images, labels: Labels, rate: float) -> Loss:
+    def __call__(self, images: Images, labels: Targets, rate: float) -> Loss:
         """Take one step; see :class:`Stepper`."""
         set_rate(self.optimizer, rate)
         self.shape = self.shape or images.shape
@@ -120,7 +123,7 @@ class CapturedStepper(Stepper):
         self.replay()
         return self.loss.clone()
 
-    def _record(self, capture: Capture, images: Images, labels: Labels) -> bool:
+    def _record(self, capture: Capture, images: Images, labels: Targets) -> bool:
         """Capture a step on buffers of this shape; say whether it worked."""
         self.images, self.labels = images.clone(), labels.clone()
         self.optimizer.zero_grad(set_to_none=True)

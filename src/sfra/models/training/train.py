@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from sfra.core.batches import Samples, TensorData, batch_sizes, generators_of, shuffled
 from sfra.core.errors import InputError
 from sfra.models.forward import Images, Precision, bring_home, computing, device_of, lay_out, logits
+from sfra.models.training.cutmix import CutMix
 from sfra.models.training.resume import Moving, Resume, describe_run
 from sfra.models.training.stepper import CapturedStepper, CudaCapture, Stepper, step
 
@@ -74,6 +75,8 @@ class Training:
     """Nesterov's form of the momentum."""
     label_smoothing: float = 0.0
     """Share of the target that is spread evenly over all classes."""
+    cutmix: float = 0.0
+    """Probability that a batch is mixed: every image gets a box of another one, and its label by the share of it."""
     precision: Precision = "auto"
     """Of the forward and backward pass; weights and their updates stay as they are."""
     channels_last: bool = True
@@ -94,6 +97,7 @@ class Training:
         self._expect(self.factor > 0, "factor", "above 0")
         self._expect(self.momentum > 0 or not self.nesterov, "nesterov", "false without momentum")
         self._expect(0 <= self.label_smoothing < 1, "label_smoothing", "at least 0, below 1")
+        self._expect(0 <= self.cutmix <= 1, "cutmix", "from 0 to 1")
         self._expect(self.precision in ("auto", "float32", "bfloat16"), "precision", "auto, float32 or bfloat16")
 
     def _expect(self, holds: bool, field: str, expected: str) -> None:
@@ -218,11 +222,12 @@ def _run(
     losses = resume.load(moving) if resume is not None else []
     for epoch, loss in enumerate(losses, 1):
         tell(Epoch(epoch, recipe.epochs, loss, resumed=True))
+    mix = CutMix(student, recipe.cutmix, generator=order) if recipe.cutmix else iter
     steps = len(batch_sizes(len(data.labels), recipe.batch_size))
     schedule = rates(recipe, steps)
     for epoch in range(len(losses), recipe.epochs):
         batches = shuffled(data, recipe.batch_size, generator=order, device=place)
-        plan = zip(schedule[epoch * steps :], batches, strict=False)
+        plan = zip(schedule[epoch * steps :], mix(batches), strict=False)
         losses.append(mean_loss([stepper(images, labels, rate) for rate, (images, labels) in plan], epoch + 1))
         if resume is not None:
             resume.save(moving, losses, last=epoch + 1 == recipe.epochs)
