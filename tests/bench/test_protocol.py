@@ -171,6 +171,14 @@ def test_models_and_references_are_shared_by_everything_that_needs_them() -> Non
     assert references == own
 
 
+def test_without_references_none_is_trained_and_audits_have_none() -> None:
+    protocol = replace(load_protocol("digits-tiny"), methods=("delete",), references=False)
+    goals = plan(protocol)
+    assert not any("reference" in goal.cell.needs for goal in goals)
+    trained = [cell for cell in reachable(goal.cell for goal in goals).values() if cell.kind == "train"]
+    assert [cell.settings["without"] for cell in trained] == [[]]
+
+
 def test_a_part_can_be_chosen_and_a_wrong_part_is_refused() -> None:
     protocol = load_protocol("digits")
     goals = plan(protocol, parse_only("method=delete,forget=1+6"))

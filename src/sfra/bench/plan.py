@@ -139,7 +139,7 @@ class _Plan:
         settings = self._audit_settings(forget, changes)
         needs = self._splits(model, "test", "validation")
         reference = self.trained(forget)
-        if reference != model:
+        if self.protocol.references and reference != model:
             measured = self._splits(reference, "test", "validation")
             needs["reference"] = _goal("audit", settings, measured, {**identity, "method": "retrained"}).cell
         return _goal("audit", settings, needs, identity)

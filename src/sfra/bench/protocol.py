@@ -137,6 +137,8 @@ class Protocol(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Registered names, or ``package.module:Class``."""
     controls: tuple[Control, ...] = CONTROLS
     """Models that check the audit."""
+    references: bool = True
+    """Whether models are audited beside retrained ones; without, there is no ΔRS, and none is trained for it."""
     audit: dict[str, Any] = msgspec.field(default_factory=dict)
     """Fields of :class:`sfra.AuditConfig` that differ from its defaults."""
     pra: dict[str, Any] | None = msgspec.field(default_factory=dict)

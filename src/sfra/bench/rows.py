@@ -301,7 +301,7 @@ def _identity(goal: Goal) -> dict[str, Any]:
 
 
 def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int], OriginalRow]) -> Iterator[Found]:
-    """Read an audit; a model without a reference is the reference itself, and its ΔRS is 0."""
+    """Read an audit; ΔRS of a retrained model, the reference itself, is 0."""
     report, identity = read_result(store.folder(goal.cell) / "audit.json"), _identity(goal)
     original = originals.get((identity["dataset"], identity["backbone"], identity["seed"]))
     hits, samples = (original.hits, original.samples) if original is not None else ([], [])
@@ -318,7 +318,7 @@ def _audit_rows(goal: Goal, store: Store, originals: Mapping[tuple[str, str, int
         yield {
             **msgspec.structs.asdict(score),
             **shared,
-            **({} if "reference" in goal.cell.needs else {"delta_rs": 0.0, "reference_rs": score.rs}),
+            **({"delta_rs": 0.0, "reference_rs": score.rs} if identity["method"] == "retrained" else {}),
             "probe_seconds": _mean([one.seconds for one in probes]),
             "draws": _mean([one.draws for one in probes]),
             "support": msgspec.structs.asdict(probes[0].support) if probes else None,
