@@ -7,12 +7,14 @@ products of relearning, would take alone at the speeds of the same run: nothing 
     python benchmarks/goals.py                              # ten minutes on two cores
     python benchmarks/goals.py c100 audit                   # these alone; the other rows of the file stay
     python benchmarks/goals.py imagenet-head audit1000 --head head.npz     # weight and bias of a head of 1000 classes
+    python benchmarks/goals.py --device cuda --head head.npz                # the rows of a GPU, which need no polars
     python benchmarks/goals.py --table                      # print the stored rows and write them into the page
 """
 
 from __future__ import annotations
 
 import argparse
+import csv
 import json
 import os
 import subprocess
@@ -20,24 +22,24 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 
 import grid
 import probes
-from reproduction.report import include
 from sfra.attack import adam_kernels
 from sfra.attack.probes import codes, kernels, sample_probes
 from sfra.bench.tables.table import Column, Table
 from sfra.core.head import Head
 
-ROWS = Path(__file__).parent / "results" / "goals.csv"
-CEILINGS = ROWS.with_name("goals-ceilings.csv")
+RESULTS = Path(__file__).parent / "results"
+FILES = {"cpu": "goals", "cuda": "goals-h200"}
+"""Rows and, with ``-ceilings``, what the machine can do; also the label of the table."""
+
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 SFRA = [sys.executable, "-m", "sfra"]
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -81,13 +83,28 @@ class Ceilings:
 
 
 def best(work: Callable[[], object]) -> float:
-    """Return the shortest time of five, after one that does not count."""
+    """Return the shortest time of five, after one that does not count; a GPU is waited for."""
     taken = []
     for _ in range(6):
         began = time.perf_counter()
         work()
+        if torch.cuda.is_available():
+            torch.cuda.synchronize()
         taken.append(time.perf_counter() - began)
     return min(taken[1:])
+
+
+def ceilings_of_gpu() -> Ceilings:
+    """Measure torch's random numbers, products and copies on the GPU."""
+    numbers, other = (torch.empty(2**29, device="cuda") for _ in range(2))
+    a, b = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
+    low, low_b = a.bfloat16(), b.bfloat16()
+    return Ceilings(
+        normals=numbers.numel() / best(numbers.normal_),
+        product=2 * 8192**3 / best(lambda: a @ b),
+        half_product=2 * 8192**3 / best(lambda: low @ low_b),
+        copy=8 * numbers.numel() / best(lambda: other.copy_(numbers)),
+    )
 
 
 def ceilings() -> Ceilings:
@@ -126,9 +143,9 @@ def run(command: list[str], repeats: int = 1, code: int = 0) -> tuple[float, flo
     return min(taken), peak
 
 
-def draw(name: str, most: Ceilings) -> Row:
+def draw(name: str, most: Ceilings, device: str) -> Row:
     """Measure the probes of a case of ``probes.py``, and the plain procedure on a part of it."""
-    case, found = probes.CASES[name], probes.measure(name, "cpu")
+    case, found = probes.CASES[name], probes.measure(name, device)
     fast = found["fast"]
     return Row(
         name=name,
@@ -151,46 +168,51 @@ def write_inputs(folder: Path, head: Head) -> None:
     np.savez(folder / "features.npz", features=features.numpy(), labels=labels.numpy())
 
 
-def audit(name: str, head: Head, most: Ceilings, *, repeats: int = 1, **options: int) -> Row:
+def audit(name: str, head: Head, most: Ceilings, *, repeats: int = 1, **options: int | str) -> Row:
     """Time an audit from the shell; relearning is canonical, native and with a fresh row."""
     with tempfile.TemporaryDirectory() as folder:
         write_inputs(Path(folder), head)
         named = [text for option, value in options.items() for text in (f"--{option.replace('_', '-')}", str(value))]
         files = [f"{folder}/head.npz", "--data", f"{folder}/features.npz", "--out", f"{folder}/out"]
         seconds, memory = run([*SFRA, "audit", *files, "--forget", "0", "--quiet", *named], repeats)
-    runs = 3 * options.get("seeds", 1) + options.get("self_controls", 4)
-    bound = most.relearning(runs, head.classes, head.width, options["m"], options["epochs"])
+    runs = 3 * int(options.get("seeds", 1)) + int(options.get("self_controls", 4))
+    bound = most.relearning(runs, head.classes, head.width, int(options["m"]), int(options["epochs"]))
     return Row(name=name, seconds=seconds, memory_mib=memory, bound_seconds=bound)
 
 
-WORK: dict[str, tuple[str, str]] = {
-    "c10": ("probes, C=10 d=512 N=500K M=500", "800×"),
-    "c100": ("probes, C=100 d=512 N=100K M=50", "3 s"),
-    "c200": ("probes, C=200 d=768 N=50K M=25", "6 s"),
-    "imagenet-head": ("probes, a real ImageNet head (1000 × 1280), N=50K M=25", "60 s, 1 GiB"),
-    "c21841": ("probes, 21,841 × 768, N=5K M=5", "20 min, 4 GiB"),
-    "audit": ("audit from the shell, C=10, 10,000 × 512 features, 100 epochs", "3 s"),
-    "audit-hidden": ("the same with four hidden classes, the default", "–"),
-    "audit100": ("audit, C=100, 10,000 × 512 features, 500 epochs, 3 seeds", "2 min"),
-    "audit1000": ("audit of the ImageNet head, 10,000 × 1280 features, 100 epochs", "15 min"),
-    "grid": ("110 audits of the CIFAR-10 grid from stored features, 100 epochs", "8 min"),
-    "help": ("sfra --help", "0.11 s"),
-    "error": ("first error", "1 s"),
+WORK: dict[str, tuple[str, str, str]] = {
+    "c10": ("probes, C=10 d=512 N=500K M=500", "800×", "8 ms"),
+    "c100": ("probes, C=100 d=512 N=100K M=50", "3 s", "30 ms"),
+    "c200": ("probes, C=200 d=768 N=50K M=25", "6 s", "100 ms"),
+    "imagenet-head": ("probes, a real ImageNet head (1000 × 1280), N=50K M=25", "60 s, 1 GiB", "1 s"),
+    "c21841": ("probes, 21,841 × 768, N=5K M=5", "20 min, 4 GiB", "10 s"),
+    "audit": ("audit from the shell, C=10, 10,000 × 512 features, 100 epochs", "3 s", "–"),
+    "audit-hidden": ("the same with four hidden classes, the default", "–", "–"),
+    "audit100": ("audit, C=100, 10,000 × 512 features, 500 epochs, 3 seeds", "2 min", "–"),
+    "audit1000": ("audit of the ImageNet head, 10,000 × 1280 features, 100 epochs", "15 min", "–"),
+    "grid": ("110 audits of the CIFAR-10 grid from stored features, 100 epochs", "8 min", "20 s"),
+    "help": ("sfra --help", "0.11 s", "–"),
+    "error": ("first error", "1 s", "–"),
 }
-"""Names, what they are, and the goal."""
-USUAL = ("c10", "c100", "c200", "audit", "audit-hidden", "audit100", "grid", "help", "error")
+"""Names, what they are, and the goals of two cores and of a GPU."""
+USUAL = {
+    "cpu": ("c10", "c100", "c200", "audit", "audit-hidden", "audit100", "grid", "help", "error"),
+    "cuda": ("c10", "c100", "c200", "imagenet-head", "c21841", "audit", "audit100", "audit1000", "grid"),
+}
 
 
-def measure(name: str, head: Path | None, most: Ceilings) -> Row:
+def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
     """Do one piece of work."""
     if name in probes.CASES:
-        return draw(name, most)
+        return draw(name, most, device)
     ten, hundred = (probes.CASES[case].head() for case in ("c10", "c100"))
+    workers = CORES if device == "cpu" else 8
+    usual: dict[str, Any] = {"self_controls": 0, "device": device}
     works: dict[str, Callable[[], Row]] = {
-        "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, self_controls=0),
-        "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100),
-        "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, self_controls=0),
-        "grid": lambda: Row(name=name, seconds=grid.timed(110, CORES, {"epochs": 100})[0].seconds),
+        "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, **usual),
+        "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, device=device),
+        "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, **usual),
+        "grid": lambda: Row(name=name, seconds=grid.timed(110, workers, {"epochs": 100}, device)[0].seconds),
         "help": lambda: Row(name=name, seconds=run([*SFRA, "--help"], repeats=3)[0]),
         "error": lambda: Row(
             name=name, seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0]
@@ -201,13 +223,13 @@ def measure(name: str, head: Path | None, most: Ceilings) -> Row:
     if head is None:
         sys.exit(f"{name} needs --head, the weight and bias of a head of 1000 classes")
     if name == "imagenet-head":
-        return draw_head(head, most)
-    return audit(name, Head.load(head), most, n=50_000, m=25, epochs=100, self_controls=0)
+        return draw_head(head, most, device)
+    return audit(name, Head.load(head), most, n=50_000, m=25, epochs=100, **usual)
 
 
-def draw_head(path: Path, most: Ceilings) -> Row:
+def draw_head(path: Path, most: Ceilings, device: str) -> Row:
     """Measure the probes of a stored head, in a fresh process."""
-    command = [sys.executable, __file__, "--head", str(path), "--here"]
+    command = [sys.executable, __file__, "--head", str(path), "--device", device, "--here"]
     done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
     head = Head.load(path)
@@ -215,22 +237,24 @@ def draw_head(path: Path, most: Ceilings) -> Row:
     return Row(name="imagenet-head", bound_seconds=bound, **found)
 
 
-def draw_here(path: Path) -> None:
+def draw_here(path: Path, device: str) -> None:
     """Draw the probes of a stored head and print what they took, once everything is compiled."""
-    head = Head.load(path)
-    sample_probes(head, 0, n=200, m=1)
-    drawn, costs = probes.timed(lambda: sample_probes(head, 0, n=50_000, m=25), "cpu")
-    inside = (head(drawn.samples).argmax(1) == drawn.sources).float().mean()
+    head, n, m = Head.load(path), 50_000, 25
+    sample_probes(head, 0, n=200 if device == "cpu" else n, m=1, device=device)
+    drawn, costs = probes.timed(lambda: sample_probes(head, 0, n=n, m=m, device=device), device)
+    inside = probes.share_inside(head, drawn)
     if inside < 1:
         sys.exit(f"a share of {1 - inside:.1e} of the probes lies outside the region of its class")
     print(json.dumps({"seconds": costs["seconds"], "memory_mib": costs["peak_mib"], "draws": drawn.draws}))
 
 
-def table(rows: pl.DataFrame, most: pl.DataFrame) -> Table:
-    """Set the rows beside the goals."""
+def table(device: str) -> Table:
+    """Set the rows of a device beside the goals."""
+    rows, (most,) = read(device), read(device, "-ceilings")
 
     def cells(row: dict[str, Any]) -> tuple[tuple[str | None, ...], ...]:
-        what, goal = WORK[row["name"]]
+        what, *goals = WORK[row["name"]]
+        goal = goals[list(FILES).index(device)]
         ratio = None if row["plain_seconds"] is None else row["plain_seconds"] / row["seconds"]
         draws = None if row["draws"] is None else row["draws"] / 1e6
         found = {"bound_seconds": row["bound_seconds"], "ratio": ratio, "draws": draws, "memory_mib": row["memory_mib"]}
@@ -240,22 +264,29 @@ def table(rows: pl.DataFrame, most: pl.DataFrame) -> Table:
 
     names = ("work", "seconds", "goal", "bound", "plain / fast", "million draws", "MiB")
     columns = [Column(names=(one,), heading=one, numeric=one not in ("work", "goal")) for one in names]
-    giga = {name: value / 1e9 for name, value in most.row(0, named=True).items()}
+    giga = {name: value / 1e9 for name, value in most.items()}
+    who = "all cores of this machine do" if device == "cpu" else "this GPU does"
     note = (
-        f"What all cores of this machine do in a second: {giga['normals']:.2f} billion normal numbers, "
+        f"What {who} in a second: {giga['normals']:.2f} billion normal numbers, "
         f"{giga['product']:.0f} billion operations of float32 products, {giga['half_product']:.0f} of bfloat16, "
         f"{giga['copy']:.0f} GB copied."
     )
-    ordered = sorted(rows.to_dicts(), key=lambda row: list(WORK).index(row["name"]))
+    ordered = sorted(rows, key=lambda row: list(WORK).index(row["name"]))
+    title = "Goals" if device == "cpu" else "Goals, on an H200"
     return Table(
-        title="Goals", label="goals", columns=tuple(columns), rows=tuple(cells(row) for row in ordered), notes=(note,)
+        title=title,
+        label=FILES[device],
+        columns=tuple(columns),
+        rows=tuple(cells(row) for row in ordered),
+        notes=(note,),
     )
 
 
 def main() -> None:
     """Measure, keep the rows, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("names", nargs="*", default=list(USUAL), metavar="name", help=f"any of {', '.join(WORK)}")
+    parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(WORK)}")
+    parser.add_argument("--device", choices=FILES, default="cpu")
     parser.add_argument("--head", type=Path, help="weight and bias of a head of 1000 classes")
     parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--table", action="store_true", help="only show what is stored")
@@ -263,26 +294,47 @@ def main() -> None:
     if unknown := set(given.names) - set(WORK):
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(WORK)}")
     if given.here:
-        draw_here(given.head)
+        draw_here(given.head, given.device)
         return
     if not given.table:
-        most = ceilings()
-        pl.DataFrame([asdict(most)]).write_csv(CEILINGS)
-        for name in given.names:
-            keep(measure(name, given.head, most), ROWS)
-    made = table(pl.read_csv(ROWS), pl.read_csv(CEILINGS))
-    PAGE.write_text(include(PAGE.read_text(encoding="utf-8"), {"goals": [made]}), encoding="utf-8")
-    for line in made.display().rows:
-        print(" | ".join(line))
+        most = ceilings() if given.device == "cpu" else ceilings_of_gpu()
+        write([asdict(most)], given.device, "-ceilings")
+        for name in given.names or USUAL[given.device]:
+            keep(measure(name, given.head, most, given.device), given.device)
+        if given.device != "cpu":
+            return
+    from reproduction.report import include
+
+    tables = [table(device) for device in FILES if read(device)]
+    PAGE.write_text(include(PAGE.read_text(encoding="utf-8"), {"goals": tables}), encoding="utf-8")
+    for made in tables:
+        print("", *(" | ".join(line) for line in made.display().rows), sep="\n")
 
 
-def keep(row: Row, path: Path) -> None:
+def keep(row: Row, device: str) -> None:
     """Put a row into the file, in place of an older one of the same name."""
     print(row, flush=True)
-    schema = {one.name: pl.String if one.name == "name" else pl.Float64 for one in fields(Row)}
-    old = pl.read_csv(path, schema=schema) if path.is_file() else pl.DataFrame(schema=schema)
-    new = pl.DataFrame([asdict(row)], schema=schema)
-    pl.concat([old.filter(pl.col("name") != row.name), new]).write_csv(path)
+    write([*(old for old in read(device) if old["name"] != row.name), asdict(row)], device)
+
+
+def read(device: str, what: str = "") -> list[dict[str, Any]]:
+    """Read the rows of a device, numbers as such; what was not measured is None."""
+    path = RESULTS / f"{FILES[device]}{what}.csv"
+    if not path.is_file():
+        return []
+    with path.open(encoding="utf-8", newline="") as file:
+        found = list(csv.DictReader(file))
+    return [
+        {key: text if key == "name" else float(text) if text else None for key, text in row.items()} for row in found
+    ]
+
+
+def write(rows: list[dict[str, Any]], device: str, what: str = "") -> None:
+    """Write rows of a device, which all have the same columns."""
+    with (RESULTS / f"{FILES[device]}{what}.csv").open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
     python benchmarks/grid.py                        # 110 audits with the default settings
     python benchmarks/grid.py --audits 20 --epochs 500
+    python benchmarks/grid.py --device cuda --workers 8
 
 The heads are those of ``reproduction/cifar10-resnet18``; time does not depend on the features, so they are made: 10,000
 test and 2,500 validation vectors beside the row of their class. Models come with the audit of their reference, as in
@@ -90,14 +91,14 @@ def profile(settings: dict[str, Any]) -> dict[str, float]:
     return {"whole": cumulative["work"], **{part: cumulative[name] for part, name in PARTS.items()}}
 
 
-def timed(audits: int, workers: int, settings: dict[str, Any]) -> tuple[Summary, list[float]]:
+def timed(audits: int, workers: int, settings: dict[str, Any], device: str = "cpu") -> tuple[Summary, list[float]]:
     """Run audits of the grid in a temporary store; returns how that went, and the seconds of each."""
     protocol = msgspec.structs.replace(load_protocol(PROTOCOL), audit=settings, controls=())
     goals = plan(protocol, {"what": "audit"})[:audits]
     with tempfile.TemporaryDirectory(prefix="sfra-grid-") as folder:
         store = Store(folder)
         fill(store, goals)
-        done = run([goal.cell for goal in goals], store, workers=workers)
+        done = run([goal.cell for goal in goals], store, workers=workers, devices=(device,))
         return done, [record.seconds for record in store.records("audit")]
 
 
@@ -109,11 +110,16 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=1)
     parser.add_argument("--scale", default="canonical")
     parser.add_argument("--workers", type=int, default=cores())
+    parser.add_argument("--device", default="cpu")
     asked = parser.parse_args()
     settings = {"epochs": asked.epochs, "seeds": asked.seeds, "scale": asked.scale}
-    done, spent = timed(asked.audits, asked.workers, settings)
-    print(f"{len(done.computed)} audits, {len(done.failed)} failed, {settings}, {asked.workers} workers")
+    done, spent = timed(asked.audits, asked.workers, settings, asked.device)
+    print(
+        f"{len(done.computed)} audits, {len(done.failed)} failed, {settings}, {asked.workers} workers, {asked.device}"
+    )
     print(f"{done.seconds:.1f} s, {sum(spent):.1f} s of workers in audits, {sum(spent) / len(spent):.2f} s each")
+    if asked.device != "cpu":
+        return
     parts = profile(settings)
     print("one audit, CPU seconds: " + ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items()))
 

@@ -45,13 +45,12 @@ def pack(folder: Path, out: Path, *, limit: int = LIMIT * 2**20) -> list[Path]:
 
 def unpack(chunks: Iterable[Path], folder: Path) -> int:
     """Write the images of some chunks into a folder; return how many files there are."""
-    jobs = []
+    jobs: list[tuple[Path, str, Path]] = []
     for chunk in chunks:
         with zipfile.ZipFile(chunk) as archive:
-            names = archive.namelist()
-        jobs += [(chunk, one, folder) for one in names if one.startswith("files/") or one.endswith(".webp")]
+            jobs += [(chunk, one, folder) for one in ("", *archive.namelist()) if not one or one.endswith(".webp")]
     with ProcessPoolExecutor() as pool:
-        return sum(pool.map(_unpack, jobs, chunksize=max(1, len(jobs) // 256)))
+        return sum(pool.map(_unpack, jobs))
 
 
 def _chunks(groups: Iterable[Members], out: Path, limit: int) -> Iterator[Path]:
@@ -98,15 +97,12 @@ def _mosaics(job: tuple[Path, list[Path]]) -> list[Members]:
 
 
 def _unpack(job: tuple[Path, str, Path]) -> int:
+    """Write the images of a mosaic or, without a name, all files of a chunk that travel as they are."""
     chunk, name, folder = job
     with zipfile.ZipFile(chunk) as archive:
-        content = archive.read(name)
-        told = json.loads(archive.read(name.removesuffix(".webp") + ".json")) if name.startswith("mosaics/") else None
-    if told is None:
-        target = folder / name.removeprefix("files/")
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content)
-        return 1
+        if not name:
+            return sum(_write(folder, one, archive.read(one)) for one in archive.namelist() if one.startswith("files/"))
+        content, told = archive.read(name), json.loads(archive.read(name.removesuffix(".webp") + ".json"))
     mosaic, (width, height) = Image.open(io.BytesIO(content)).convert("RGB"), told["size"]
     for place, image in enumerate(told["names"]):
         left, top = place % SIDE * width, place // SIDE * height
@@ -114,6 +110,13 @@ def _unpack(job: tuple[Path, str, Path]) -> int:
         target.parent.mkdir(parents=True, exist_ok=True)
         mosaic.crop((left, top, left + width, top + height)).convert(told["mode"]).save(target, compress_level=1)
     return len(told["names"])
+
+
+def _write(folder: Path, name: str, content: bytes) -> int:
+    target = folder / name.removeprefix("files/")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    target.write_bytes(content)
+    return 1
 
 
 def main() -> None:

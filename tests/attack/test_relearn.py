@@ -216,7 +216,7 @@ def test_a_head_on_the_cpu_uses_the_compiled_engine() -> None:
 def test_a_gpu_sees_the_same_batches_as_the_cpu() -> None:
     cases = [make_case(samples=200, seed=s) for s in range(3)] + [make_case(samples=90)]
     arguments = ([h for h, _ in cases], [p for _, p in cases])
-    v = [1 + torch.arange(len(probes.labels)) % 7 for _, probes in cases]
+    v = [1.0 + torch.arange(len(probes.labels)) % 7 for _, probes in cases]
     settings: dict[str, Any] = {"epochs": 8, "seeds": range(4), "batch_size": 64, "probe_weights": v}
     here, there = (relearn_many(*arguments, **settings, device=device) for device in ("cpu", "cuda"))
     for one, other in zip(here, there, strict=True):

@@ -25,6 +25,9 @@ CHUNK_BYTES = 16 * 2**20
 ROWS = 4096
 """Rows of the heads that go into one product, those of one epoch at least."""
 
+ON_GPU = 16
+"""How many times larger blocks are on a GPU, where each one waits for a dozen launches."""
+
 NUMBERING = "number the classes as the model does, from 0"
 """What to do about labels that have no output."""
 
@@ -78,8 +81,9 @@ def evaluate(
 
     truth, order = torch.sort(labels.long().cpu(), stable=True)
     right = torch.empty(epochs, len(truth), dtype=torch.bool, device=W.device)
-    heads = max(1, ROWS // classes)
-    step = max(1, chunk_bytes // (min(heads, epochs) * classes * W.element_size()))
+    larger = ON_GPU if W.is_cuda else 1
+    heads = max(1, larger * ROWS // classes)
+    step = max(1, larger * chunk_bytes // (min(heads, epochs) * classes * W.element_size()))
     workers = 1 if W.is_cuda else threads or torch.get_num_threads()
     step = min(step, math.ceil(len(truth) / (4 * workers)))  # no thread waits long for the last block
 
@@ -131,31 +135,17 @@ def _recognised(
     """Tell which samples each head assigns to their class; these are sorted by class."""
     epochs, classes, width = weights.shape
     W, b = weights.reshape(-1, width), biases.reshape(-1)
-    right = torch.empty(epochs, len(truth), dtype=torch.bool, device=W.device)
     if W.device.type != "cpu" or W.dtype != torch.float32:
         # Samples come last: reductions over classes then run along contiguous memory.
-        z = torch.addmm(b[:, None], W, samples.T).view(epochs, classes, -1)
-        for label, run in _runs(truth):
-            right[:, run] = _wins(z[:, :, run], label)
-        return right
+        return torch.addmm(b[:, None], W, samples.T).view(epochs, classes, -1).argmax(1) == truth.to(W.device)
     from sfra.attack.adam_kernels import logits, wins  # numba is slow to import
 
     z = torch.empty(len(W) + 1, len(truth) + 3)
     arrays = (W.contiguous().numpy(), b.contiguous().numpy(), samples.contiguous().numpy(), np.arange(len(truth)))
+    right = torch.empty(epochs, len(truth), dtype=torch.bool)
     logits(*arrays, z.numpy(), 0, len(W))
     wins(z.numpy(), truth.numpy(), classes, right.numpy())
     return right
-
-
-def _wins(logits: Float[Tensor, "epochs C run"], label: int) -> Tensor:
-    """Mark where ``argmax`` would answer `label`: above every class before it, not below any after it."""
-    own = logits[:, label]
-    won = torch.ones_like(own, dtype=torch.bool)
-    if label > 0:
-        won &= own > logits[:, :label].amax(1)
-    if label + 1 < logits.shape[1]:
-        won &= own >= logits[:, label + 1 :].amax(1)
-    return won
 
 
 def _runs(truth: Tensor) -> Iterator[tuple[int, slice]]:

@@ -19,6 +19,9 @@ _ROWS = 2048
 _NUMBERS = {"cpu": 2**22, "cuda": 2**29}
 """Mixed logits that are held at a time."""
 
+MOST_BLOCKS = 2048
+"""Groups of draws that are mixed with each other, in a tile: a few launches do for tens of thousands of draws."""
+
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DeviceLines:
@@ -86,7 +89,7 @@ class DeviceLines:
     def tile(self) -> int:
         """Draws whose logits are held at a time, a multiple of those that are mixed with each other."""
         fits = _NUMBERS[self.rows.device.type] // (self.groups * len(self.rows) * SIZE)
-        return SIZE * min(max(fits, 1), 512)
+        return SIZE * min(max(fits, 1), MOST_BLOCKS)
 
 
 def _products(A: Float[Tensor, "P r"], classes: int) -> tuple[Tensor, Tensor, Tensor]:

@@ -19,14 +19,14 @@ BLOCKS: dict[str, dict[str, int]] = {
     "ends": {"PAIRS": 8, "COLUMNS": 128},
     "losers": {"PAIRS": 8, "COLUMNS": 128},
     "sieve": {"SETS": 8, "SLOTS": 32},
-    "scan": {"QUADS": 4, "num_warps": 8},
+    "scan": {"QUADS": 4, "num_warps": 4},
 }
 """Sizes of the tiles, powers of two, and ``num_warps`` where it is not 4: what to try on another GPU."""
 
-PRECISION = "ieee"
-"""Of the products of the plain stream; ``tf32x3`` uses the tensor cores, with a few times the error of float32."""
+PRECISION = "tf32x3"
+"""Of the products of the plain stream: on tensor cores, with a few times the error of float32 (``ieee``)."""
 
-LOGITS = 8192
+LOGITS = 4096
 """Logits that a program of the plain stream holds."""
 
 
