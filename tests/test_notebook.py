@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -64,4 +65,4 @@ def test_every_cell_of_the_notebook_runs_and_shows_what_is_kept(tmp_path: Path, 
     shown = outputs(tmp_path / NOTEBOOK.name)
     cards = ["".join(one["data"]["text/html"]) for cell in shown for one in cell if "text/html" in one.get("data", {})]
     assert ["recovered</strong>" in card for card in cards] == [True, False]
-    assert ["generic</strong>" in card for card in cards] == [False, True]
+    assert [bool(re.search("(generic|inconclusive)</strong>", card)) for card in cards] == [False, True]

@@ -66,7 +66,8 @@ def test_the_page_of_an_unusable_audit_names_cause_and_remedy_and_shows_no_score
 
 
 def test_the_page_of_a_class_that_never_went_shows_accuracies_and_no_score() -> None:
-    audit = replace(true_result(), verdict="not-unlearned", statement=VERDICTS["not-unlearned"].sentence)
+    told = {"verdict": "not-unlearned", "statement": VERDICTS["not-unlearned"].sentence, "findings": ()}
+    audit = replace(true_result(), **told)
     alone, beside = Parsed(audit_page(audit, date=DATE)), Parsed(overview_page([("one", audit)], date=DATE))
     assert "What comes back, and what it costs" in alone.text
     for number in ("Every reading", "how much of the class comes back, and how little", "Relearning, epoch by epoch"):
