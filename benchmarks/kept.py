@@ -1,10 +1,12 @@
-"""Audit the kept models of a group again with another proposal, score or forget row; no encoder, no GPU.
+"""Audit the kept models of a group again with another proposal, score, forget row or scale; no encoder, no GPU.
 
     python benchmarks/kept.py --group cifar10-resnet18-224 --out reproduction/cifar10-resnet18-224/kept.csv
+    python benchmarks/kept.py --group cifar10-vit-small --only scales --out reproduction/cifar10-vit-small/kept.csv
 
 Models are those of ``reproduction/GROUP/models``: heads as they were audited, and test features of 100 samples of the
 class and 10 of every other one. So rows are compared with one another, ``main`` among them, rather than with those of
-``audits.csv``, which rest on the whole test set. 45 minutes of one core; a stopped run goes on where it was.
+``audits.csv``, which rest on the whole test set. The first command takes 45 minutes of one core; a stopped run goes on
+where it was.
 """
 
 from __future__ import annotations
@@ -21,6 +23,7 @@ from reproduction.keep import COLUMNS
 from reproduction.leaderboard import models_folder
 from reproduction.rows import Group
 from sfra import audit
+from sfra.attack.scale import KAPPA
 from sfra.core.errors import InputError
 from stored import Stored, append, done, find_models, read_model, without
 
@@ -32,8 +35,10 @@ VARIED: dict[str, tuple[dict[str, Any], ...]] = {
     "missing row": ({"missing_row": True},),
     "proposals": ({"proposal": "uniform"}, {"proposal": "laplace"}),
     "support": ({"proposal": "relu-gaussian"}, {"proposal": "abs-gaussian"}),
+    "scales": tuple({"scale": round(KAPPA * 2 ** (step / 2), 3)} for step in range(-4, 1)),
 }
-"""What is varied, by the name of the ablation; another proposal has one seed, as in the ablations of the protocols."""
+"""What is varied, by the name of the ablation; another proposal or scale has one seed, as in the protocols."""
+USUAL = tuple(name for name in VARIED if name != "scales")
 
 
 def rows(model: Stored, name: str, varied: dict[str, Any]) -> Iterator[dict[str, Any]]:
@@ -41,12 +46,12 @@ def rows(model: Stored, name: str, varied: dict[str, Any]) -> Iterator[dict[str,
     assert model.forget is not None
     head, test = read_model(model.folder)
     shown = without(head, [model.forget]) if "missing_row" in varied else head
-    seeds = 1 if "proposal" in varied else SEEDS
+    seeds = 1 if {"proposal", "scale"} & set(varied) else SEEDS
     report = audit(shown, model.forget, data=test, seeds=seeds, **SETTINGS, **varied)
     told = {"seed": 0, "method": model.name, "forget": model.forget, "audit": name}
     told["varied"] = " ".join(f"{key}={value}" for key, value in varied.items())
     for score in report.results:
-        if score.variant != "reset-row":
+        if score.variant != "reset-row" and varied.get("scale", score.kappa) == score.kappa:
             numbers = {column: getattr(score, column, None) for column in COLUMNS["audits"] if column not in told}
             texts = {key: round(value, 5) if isinstance(value, float) else value for key, value in numbers.items()}
             yield {**told, **texts}
@@ -57,10 +62,11 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--group", type=Group, required=True)
     parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--only", nargs="+", choices=VARIED, default=USUAL, help="what is varied; all but the scale")
     asked = parser.parse_args()
     torch.set_num_threads(1)
     known = done(asked.out, "method", "forget", "audit", "varied")
-    for name, variants in VARIED.items():
+    for name, variants in ((name, VARIED[name]) for name in asked.only):
         for model in find_models(models_folder(asked.group)):
             for varied in variants if name != "support" or model.name == "bad-teacher" else ():
                 label = " ".join(f"{key}={value}" for key, value in varied.items())

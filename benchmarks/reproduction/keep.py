@@ -78,7 +78,7 @@ def keep(
     """Write ``GROUP/*.csv`` and ``GROUP/heads.safetensors`` for every group with results, ``GROUP.tar.xz`` if asked.
 
     Rows and heads that are kept already stay where the store has none of the same model, so that each sitting may
-    begin with an empty store.
+    begin with an empty store; so do rows of the coverage that tell of more than the store has.
     """
     known = {file: list(known_records(file)) for file in models}
     for group, members in protocol_groups(protocols).items():
@@ -97,7 +97,10 @@ def keep(
         texts = {name: to_csv(rows, ("protocol", *COLUMNS[name])) for name, rows in found.items()}
         files = {name: out / group / f"{name}.csv" for name in texts}
         old = {name: read_csv(file.read_text(encoding="utf-8")) for name, file in files.items() if file.exists()}
-        merged = {name: merge(old.get(name, []), read_csv(text), order) for name, text in texts.items()}
+        new = {name: read_csv(text) for name, text in texts.items()}
+        most = {_named(row): int(row["done"]) for row in old.get("coverage", [])}
+        new["coverage"] = [row for row in new["coverage"] if int(row["done"]) >= most.get(_named(row), 0)]
+        merged = {name: merge(old.get(name, []), rows, order) for name, rows in new.items()}
         for row in merged["coverage"]:
             known_ = {
                 one for one in map(_named, merged.get(FILES.get(row["what"], ""), ())) if one[0] == row["protocol"]

@@ -35,7 +35,11 @@ from sfra.core.files import write_atomically
 from sfra.report import bench_page, export_bench, read_bench, save
 
 DOCS = ROOT / "docs"
-PAGES = {"reproduction.md": BASE, "reproduction-cifar100.md": "cifar100-resnet18"}
+PAGES = {
+    "reproduction.md": BASE,
+    "reproduction-cifar100.md": "cifar100-resnet18",
+    "reproduction-transformers.md": "cifar10-vit-small",
+}
 """Pages written by hand, and the group whose tables they include."""
 OVERVIEW = "reproduction-overview.md"
 """The page with the tables over all groups."""

@@ -111,17 +111,22 @@ class Group:
 
     def kept(self, reading: Reading, audit: str, variant: str) -> pl.DataFrame:
         """Read audits of the kept models, which rest on few test samples (``benchmarks/kept.py``)."""
+        return self._kept().filter(scale=reading[0], rule=reading[1], audit=audit, variant=variant)
+
+    def _kept(self) -> pl.DataFrame:
         path = self.folder / self.name / "kept.csv"
-        rows = read_rows(path) if path.is_file() else self.all_rows("audits").clear()
-        return rows.filter(scale=reading[0], rule=reading[1], audit=audit, variant=variant)
+        return read_rows(path) if path.is_file() else self.all_rows("audits").clear()
 
     def rs(self, reading: Reading, value: str = "rs", *, ending: str = "") -> dict[str, dict[str, float]]:
         """Arrange a value of the main audits."""
         return arrange(self.audits(reading, ending=ending), value)
 
     def swept(self, rule: str = "source-free", *, ending: str = "") -> pl.DataFrame:
-        """Read the main audits at a chosen κ, the canonical one among them, by κ."""
-        rows = self.rows("audits", ending).filter(audit="main", variant="released", rule=rule)
+        """Read the main audits at a chosen κ, the canonical one too, by κ; ``-scales`` may be those of kept models."""
+        rows = self.rows("audits", ending).filter(audit="main")
+        if ending == "-scales" and rows.is_empty():
+            rows = self._kept().filter(audit="scales")
+        rows = rows.filter(variant="released", rule=rule)
         return rows.drop_nulls("kappa").sort("kappa", maintain_order=True)
 
     def diagnosed(self, value: str, scale: str = "native") -> dict[str, dict[str, float]]:

@@ -14,7 +14,7 @@ from scipy import stats
 from reproduction.figures import group_figures
 from reproduction.overview import CLAIMS, overview_tables
 from reproduction.report import DOCS, OVERVIEW, PAGES, group_tables, include, table_page
-from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, paper_beside, paper_side
+from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, paper_backbone, paper_beside, paper_side
 from reproduction.worlds import kappa_at
 from sfra.bench.tables import Table
 from sfra.core.errors import InputError
@@ -65,13 +65,13 @@ def test_the_committed_figures_are_of_these_rows(group: str) -> None:
 @pytest.mark.parametrize("group", GROUPS)
 def test_mean_rs_is_that_of_the_csv_files(group: str) -> None:
     line = cells(tables(group)["rs-beside-paper"])["Retrained"]
-    method = {"method": "retrained"}
+    method = {"method": "retrained", "seed": "0"}
     assert line["native_worst_case"] == mean_rs(group, scale="native", rule="worst-case", **method)
     assert line["canonical_source_free"] == mean_rs(group, scale="canonical", rule="source-free", **method)
     name = "per_class_cifar100.csv" if group.startswith("cifar100") else "per_class.csv"
     classes = {row["forget"] for row in audits(group, **method)}
     with (PAPER / name).open(newline="") as file:
-        theirs = {"backbone": "ResNet-18", "method": "Retrained", "variant": "sfra"}
+        theirs = {"backbone": paper_backbone(Group(group).backbone), "method": "Retrained", "variant": "sfra"}
         rows = [row for row in csv.DictReader(file) if theirs.items() <= row.items() and row["forget_class"] in classes]
     printed = [float(row["rs"]) for row in rows if row["dataset"] == ("CIFAR-100" if "100" in name else "CIFAR-10")]
     assert len(printed) == len(classes)
