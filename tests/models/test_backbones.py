@@ -3,18 +3,14 @@
 import subprocess
 import sys
 from itertools import combinations
-from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
-import sfra
 from builders.backbones import run
 from sfra.core.errors import InputError
 from sfra.models import backbones
-from sfra.models.backbones.checkpoint import save_model
 
 HEAVY = ("vit-b-16", "swin-t", "swin-t-small", "vit-small")
 LIGHT = tuple(name for name in backbones.names() if name not in HEAVY)
@@ -104,19 +100,6 @@ def test_a_small_transformer_compiles_as_a_whole_in_half_precision(name: str) ->
     with torch.autocast("cpu", dtype=torch.bfloat16):
         compiled(torch.rand(2, *backbones.input_shape(name))).logits.float().sum().backward()
     assert all(parameter.grad is not None for parameter in model.parameters())
-
-
-def test_swin_answers_alike_however_attention_is_computed_and_keeps_that_to_itself(tmp_path: Path) -> None:
-    transformers = pytest.importorskip("transformers")
-    model: Any = backbones.build("swin-t-small", classes=5, seed=0).eval()
-    images = torch.rand(2, *backbones.input_shape("swin-t-small"))
-    save_model(tmp_path / "net", model, backbone="swin-t-small", classes=5)
-    assert "attn" not in (tmp_path / "net" / "config.json").read_text(encoding="utf-8")
-    usual = transformers.AutoModelForImageClassification.from_pretrained(tmp_path / "net").eval()
-    assert [one.config._attn_implementation for one in (model, usual)] == ["eager", "sdpa"]
-    torch.testing.assert_close(run(usual, images), run(model, images), rtol=1e-4, atol=1e-5)
-    again = sfra.load(tmp_path / "net")
-    assert (again.head.classes, again.head.width) == (5, 768)
 
 
 def test_an_unknown_name_and_a_classifier_without_outputs_are_refused() -> None:

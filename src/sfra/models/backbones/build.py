@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
-from sfra.models.backbones.huggingface import attending, differences
+from sfra.models.backbones.huggingface import differences
 from sfra.release.architecture import Backbone, check_fit, find, refuse_not_finite, seeded
 from sfra.release.base import one_line, require
 from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_plain
@@ -90,8 +90,7 @@ def _start_from(
         if config is None:
             model = known.construct(classes)
         else:
-            hf = require("transformers", extra="huggingface")
-            model = attending(hf.AutoModelForImageClassification.from_config(config))
+            model = require("transformers", extra="huggingface").AutoModelForImageClassification.from_config(config)
     own, taken = model.state_dict(), {name: w for name, w in weights.items() if keep_head or name not in head}
     check_fit({**own, **taken}, known.skeleton(classes), f"{directory.name} is not a {known.name}")
     model.load_state_dict({**own, **taken}, strict=True)

@@ -20,7 +20,7 @@ from torch import Tensor, nn
 from sfra._version import __version__
 from sfra.core.errors import InputError
 from sfra.core.text import written_out
-from sfra.models.backbones.huggingface import attending, differences
+from sfra.models.backbones.huggingface import differences
 from sfra.models.backbones.images import processor_config
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
 from sfra.release.base import clean_names, one_line, read_json, require
@@ -127,7 +127,7 @@ def load_model(folder: str | Path) -> Checkpoint:
         model, known, classes = read_plain(directory, config)
         labels = config.get("id2label")
     else:
-        model = attending(load_classifier(directory, check_weights(directory)))
+        model = load_classifier(directory, check_weights(directory))
         refuse_not_finite(model.state_dict(), directory.name)
         known, classes, labels = _recognise(model.config, about), int(model.config.num_labels), model.config.id2label
     return Checkpoint(

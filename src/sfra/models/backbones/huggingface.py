@@ -22,7 +22,7 @@ def add(name: str, description: str, *, family: str, shape: tuple[int, int, int]
     def construct(classes: int) -> nn.Module:
         hf = require("transformers", extra="huggingface")
         config = hf.AutoConfig.for_model(family, num_labels=classes, **settings)
-        model: nn.Module = attending(hf.AutoModelForImageClassification.from_config(config))
+        model: nn.Module = hf.AutoModelForImageClassification.from_config(config)
         return model
 
     known = Backbone(
@@ -30,13 +30,6 @@ def add(name: str, description: str, *, family: str, shape: tuple[int, int, int]
     )
     register(known)
     return known
-
-
-def attending(model: Any) -> Any:
-    """Let Swin compute attention step by step, since the fused way failed in ``torch.compile``; no file keeps that."""
-    if model.config.model_type == "swin":
-        model.set_attn_implementation("eager")
-    return model
 
 
 def differences(known: Backbone, config: Any) -> list[str]:
