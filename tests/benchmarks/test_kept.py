@@ -29,8 +29,8 @@ def test_committed_rows_come_out_again() -> None:
     assert [row["rule"] for row in made] == [row["rule"] for row in before]
     for now, then in zip(made, before, strict=True):
         assert now["variant"] == then["variant"]
-        if now["scale"] == "canonical":  # at native scale the last epochs of other processors are others, by 0.05
-            assert now["rs"] == pytest.approx(float(then["rs"]), abs=0.01)
+        last = (now["scale"], now["rule"]) == ("native", "source-free")  # 500 epochs on, processors are apart
+        assert now["rs"] == pytest.approx(float(then["rs"]), abs=0.08 if last else 0.01)
 
 
 def test_every_kept_model_has_every_level() -> None:

@@ -64,7 +64,7 @@ def evaluate(
         features: inputs of the head, any float type, on any device.
         labels: class of each row of features.
         forget: forget classes.
-        chunk_bytes: memory for the logits of one block, the largest allocation by far.
+        chunk_bytes: memory for the logits of one block, the largest allocation by far; on a GPU 16 times as much.
         threads: on the CPU; as many as torch has by default.
 
     >>> from types import SimpleNamespace
