@@ -84,7 +84,8 @@ LARGE = "cifar10-resnet18-224"
 PARTS: dict[str, Part] = {
     "rehearsal": _a_class("digits-tiny", "3"),
     "large-7": _a_class(LARGE, "7", beside=(f"{LARGE}-published", f"{LARGE}-ablations")),
-    "large-9": _a_class(LARGE, "9", beside=(f"{LARGE}-published",)),
+    "large-9": _a_class(LARGE, "9"),
+    "public-9": Part(what=f"{LARGE}-published: class 9", picks=((f"{LARGE}-published", {"forget": "9"}),)),
     "hundred-a": _salun("0", "20", "40", "60", "80"),
     "hundred-b": _salun("10", "30", "50", "70", "90"),
     **{f"vit-{one}": _a_class("cifar10-vit-small", one, references=2, what=FIRST) for one in ("0", "3", "7")},
