@@ -85,7 +85,7 @@ def test_an_unknown_name_is_refused_before_anything_is_loaded(name: str) -> None
 
 @pytest.mark.parametrize("scale", ["tiny", "-2", "nan", 0.0, math.inf])
 def test_an_unknown_scale_is_refused(scale: str | float) -> None:
-    with pytest.raises(InputError, match="unknown scale\n  expected: canonical, native, sweep, anchored"):
+    with pytest.raises(InputError, match="unknown scale\n  expected: canonical, calibrated, native, sweep, anchored"):
         AuditConfig(scale=scale)
 
 

@@ -11,7 +11,7 @@ from sfra.attack import settings
 from sfra.auditing.answers import Answers
 from sfra.auditing.feed import Feed, Preparation
 from sfra.auditing.findings import FINDINGS, HIGH_RS, Finding, fit, reference, release, score
-from sfra.auditing.result import Score
+from sfra.auditing.result import Calibration, ScaleStep, Score
 from sfra.core.metrics import degenerate_floor
 
 FLAGS = Path(__file__).parents[2] / "docs" / "flags.md"
@@ -53,6 +53,11 @@ def passing(
 
 def scales(native: str, canonical: str, native_rs: float = 0.9, canonical_rs: float = 0.1) -> tuple[Score, Score]:
     return scored(verdict=native, rs=native_rs), scored(verdict=canonical, rs=canonical_rs)
+
+
+def looked(*, found: bool) -> Calibration:
+    step = ScaleStep(kappa=0.85, rs=(0.9 if found else 0.1,), retain_drop=0.0)
+    return Calibration(kappa=0.85, found=found, classes=((3,),), steps=(step,))
 
 
 def answers(right: int = 810, confidence: float = 0.9) -> Answers:
@@ -118,6 +123,7 @@ EDGES: list[tuple[str, Rule, tuple[Any, ...], tuple[Any, ...]]] = [
     ("forget-row-outlier", release.row_outlier, row(0.25, 0.0), row(0.25 - HAIR, 0.0)),
     ("forget-row-outlier", release.row_outlier, row(2.0, -1.75), row(2.0, -1.75 - HAIR)),
     ("scale-disagreement", score.scale_disagreement, scales("a", "a"), scales("a", "b")),
+    ("no-scale", score.no_scale, (looked(found=True),), (looked(found=False),)),
     ("no-normalisation", score.no_normalisation, (False, 0.5), (False, 0.5 - HAIR)),
     ("no-normalisation", score.no_normalisation, (True, 0.0), (False, 0.0)),
     ("rare-class", release.rare_class, ({},), ({3: 2e-6},)),

@@ -55,6 +55,7 @@ CONTROLS = {
     "late-recovery": lambda: quick(hidden(bias=-1.0, samples=110), never_seen(), scale=4.0, epochs=18),
     "retain-drop": lambda: quick(hidden(bias=-1.0, samples=110), never_seen(), scale=12.0, epochs=30),
     "scale-disagreement": lambda: quick(hidden(bias=0.0, samples=110).scaled(5.0), never_seen(), epochs=20),
+    "no-scale": lambda: quick(never_seen(samples=110), never_seen(), scale="calibrated", epochs=1),
     "rare-class": lambda: quick(never_seen(samples=110).with_row(ROWS[0], -4.0, label=0), never_seen(), max_draws=1000),
     "retain-low": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),
     "class-order": lambda: quick(relabelled(never_seen(seed=9, samples=110)), never_seen(samples=110)),

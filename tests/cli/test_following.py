@@ -50,7 +50,7 @@ def test_every_verdict_leads_to_its_explanation_and_a_kept_result_to_its_page(
         ("no-reference", "--reference REFERENCE --reference-data FEATURES, a model trained without the class"),
         ("like-hidden", "--reference REFERENCE --reference-data FEATURES, a model trained without the class"),
         ("inconclusive", "one more --reference, trained with another --seed"),
-        ("degenerate", "--scale sweep"),
+        ("degenerate", "--scale calibrated"),
         ("blind", "--control ORIGINAL --control-data FEATURES, the model before it forgot"),
     ],
 )
@@ -58,9 +58,12 @@ def test_first_line_names_what_the_verdict_lacks(report: AuditReport, verdict: s
     assert lines(report, verdict)[0] == f"the same audit with {lacks}"
 
 
-def test_control_that_did_not_come_back_leads_to_a_longer_audit(report: AuditReport) -> None:
+def test_control_that_did_not_come_back_leads_to_another_size_and_then_to_a_longer_audit(report: AuditReport) -> None:
     tried = replace(report, controls=(Control(kind="original", source="original", hidden=()),))
-    assert lines(tried, "blind")[0] == "the same audit with --epochs 6"
+    assert lines(tried, "blind")[0] == "the same audit with --scale calibrated"
+    found = replace(tried, settings=tried.settings | {"scale": 0.85})
+    assert lines(found, "blind")[0] == "the same audit with --epochs 6"
+    assert lines(found, "degenerate")[0] == "the same audit with --scale sweep"
 
 
 def test_missing_reference_can_be_trained_where_the_data_has_a_name(report: AuditReport, tmp_path: Path) -> None:

@@ -9,14 +9,23 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
 from sfra.attack.grid import jobs_of, relearn_jobs, settings_of
 from sfra.attack.outlook import Outlook
+from sfra.attack.scale import CALIBRATED
+from sfra.auditing.calibrate import calibrate
 from sfra.auditing.config import AuditConfig, chosen_config
-from sfra.auditing.control import default_self_controls, original_control, self_control
+from sfra.auditing.control import (
+    HiddenSubject,
+    default_self_controls,
+    hide_retain_classes,
+    original_control,
+    self_control,
+)
 from sfra.auditing.findings import Facts, odd_rows, raise_findings
 from sfra.auditing.findings.fit import expected_of_reference, set_up_problems
 from sfra.auditing.findings.reference import reference_unusable
@@ -27,7 +36,16 @@ from sfra.auditing.measure import Evidence, Measured, measure
 from sfra.auditing.naming import Forget
 from sfra.auditing.record import data_facts, forget_confusion, probe_facts, release_facts, run_traces, versions
 from sfra.auditing.reference import Reference, check_earlier, earlier_problems, earlier_reference
-from sfra.auditing.result import AuditReport, AuditResult, BeforeAfter, ClassResult, Control, Finding, Score
+from sfra.auditing.result import (
+    AuditReport,
+    AuditResult,
+    BeforeAfter,
+    Calibration,
+    ClassResult,
+    Control,
+    Finding,
+    Score,
+)
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
 from sfra.auditing.subject import Subject
@@ -136,19 +154,33 @@ def audit(
         missing_row=missing_row,
         cache=cache,
     )
+    for problem in _early_problems(inputs, config.expect_accuracy)[:1]:
+        _log.warning("this audit will be unusable: %s%s %s", problem.message, REMEDY, problem.remedy)
+    count = default_self_controls(inputs.model.classes) if self_controls is None else self_controls
+    calibration = None
+    if config.scale == CALIBRATED:  # on every second hidden class; the others are the control
+        hidden = hide_retain_classes(inputs.model, 2 * count)
+        calibration = calibrate(hidden[::2], config, progress)
+        config, hidden = replace(config, scale=calibration.kappa), hidden[1::2] or hidden
+    else:
+        hidden = hide_retain_classes(inputs.model, count)
     for one in inputs.references:
         if isinstance(one, AuditResult):
             check_earlier(one, inputs.model, config)
-    hidden = default_self_controls(inputs.model.classes) if self_controls is None else self_controls
-    for problem in _early_problems(inputs, config.expect_accuracy)[:1]:
-        _log.warning("this audit will be unusable: %s%s %s", problem.message, REMEDY, problem.remedy)
-    outlook = foresee(inputs, hidden, config, progress)
+    outlook = foresee(inputs, len(hidden), config, progress)
     evidence = gather(inputs.model, config, outlook)
     references = [_reference(one, evidence, config, outlook) for one in inputs.references]
     theirs = [one.scores for one in references]
     found = compare(scores(evidence.measured or ()), theirs)
     problems = [problem for one in references for problem in one.problems]
-    facts = Facts(evidence=evidence, scores=found, reference_scores=theirs, reference_problems=problems, config=config)
+    facts = Facts(
+        evidence=evidence,
+        scores=found,
+        reference_scores=theirs,
+        reference_problems=problems,
+        config=config,
+        calibration=calibration,
+    )
     raised = raise_findings(facts)
     usable = evidence.measured is not None and not critical(raised)
     controls = _controls(inputs, hidden, config, theirs, outlook) if usable else ()
@@ -158,7 +190,16 @@ def audit(
         about = diagnostics(evidence, inputs.forget, proposal=config.proposal, epsilons=config.budgets)
         diagnosed = about.to_dict()
     return _report(
-        inputs, evidence, references, found, controls, raised, diagnosed, config, seconds=time.perf_counter() - began
+        inputs,
+        evidence,
+        references,
+        found,
+        controls,
+        raised,
+        diagnosed,
+        calibration,
+        config,
+        seconds=time.perf_counter() - began,
     )
 
 
@@ -199,14 +240,18 @@ def _reference(given: Subject | AuditResult, evidence: Evidence, config: AuditCo
 
 
 def _controls(
-    inputs: Inputs, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], outlook: Outlook
+    inputs: Inputs,
+    hidden: Sequence[HiddenSubject],
+    config: AuditConfig,
+    references: Sequence[Sequence[Score]],
+    outlook: Outlook,
 ) -> tuple[Control, ...]:
     """Audit what is hidden by construction: the class in the original, and retain classes of the model."""
     controls = []
     if inputs.control is not None:
         controls.append(original_control(inputs.control, config, references, outlook))
-    if count and (own := self_control(inputs.model, count, config, references, outlook)):
-        controls.append(own)
+    if hidden:
+        controls.append(self_control(inputs.model, hidden, config, references, outlook))
     return tuple(controls)
 
 
@@ -234,6 +279,7 @@ def _report(
     controls: tuple[Control, ...],
     raised: tuple[Finding, ...],
     diagnosed: dict[str, Any] | None,
+    calibration: Calibration | None,
     config: AuditConfig,
     *,
     seconds: float,
@@ -241,7 +287,8 @@ def _report(
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
     first, score = evidence.runs[0], found[0] if found else None
     head = first.placed.released(first.path.last)
-    sight = Sight.of(controls, inputs.model.classes)
+    trusted = [one for one in controls if calibration is None or one.kind == "original"]
+    sight = Sight.of(trusted, inputs.model.classes)
     odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
     classes = _class_results(evidence, references, odd=odd, sight=sight)
     together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)
@@ -287,6 +334,7 @@ def _report(
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         classes=classes,
         controls=controls,
+        calibration=calibration,
         diagnostics=diagnosed,
         relearned_head=head,
         relearned_head_digest=hashlib.sha256(head.to_safetensors()).hexdigest(),

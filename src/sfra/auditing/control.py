@@ -33,6 +33,9 @@ SEEN = 0.2
 HIDDEN = "reset-row"
 """Variant of a hidden class: its row is drawn anew."""
 
+HiddenSubject = tuple[tuple[int, ...], Subject]
+"""Classes that are hidden, by their numbers in the release, and the release with them as its forget classes."""
+
 
 def default_self_controls(classes: int) -> int:
     """Return how many retain classes are hidden, one at a time, where nothing else is said.
@@ -50,22 +53,30 @@ def original_control(
     original: Subject, config: AuditConfig, references: Sequence[Sequence[Score]], outlook: Outlook
 ) -> Control:
     """Hide the forget classes of the original, and audit them beside the references' scores."""
-    found = _audit_hidden([(original.forget, original)], config, references, outlook)
+    found = audit_hidden([(original.forget, original)], config, references, outlook)
     return Control(kind="original", source=original.release.source, hidden=tuple(found))
 
 
 def self_control(
-    model: Subject, count: int, config: AuditConfig, references: Sequence[Sequence[Score]], outlook: Outlook
-) -> Control | None:
-    """Hide retain classes of the released model, one group at a time; None where it has none that could be hidden."""
+    model: Subject,
+    hidden: Sequence[HiddenSubject],
+    config: AuditConfig,
+    references: Sequence[Sequence[Score]],
+    outlook: Outlook,
+) -> Control:
+    """Audit hidden retain classes of the released model."""
+    found = audit_hidden(hidden, config, references, outlook)
+    return Control(kind="self", source=model.release.source, hidden=tuple(found))
+
+
+def hide_retain_classes(model: Subject, count: int) -> list[HiddenSubject]:
+    """Hide retain classes of the released model that it knows, one group at a time; none where there are none."""
     known = without_forgotten(model)
-    if known is None:
-        return None
+    if known is None or not count:
+        return []
     numbers = [label for label in range(model.classes) if label not in model.forget]
     groups = choose_groups(known, len(model.forget), count)
-    subjects = [(tuple(numbers[label] for label in group), replace(known, forget=group)) for group in groups]
-    found = _audit_hidden(subjects, config, references, outlook)
-    return Control(kind="self", source=model.release.source, hidden=tuple(found)) if found else None
+    return [(tuple(numbers[label] for label in group), replace(known, forget=group)) for group in groups]
 
 
 def without_forgotten(model: Subject) -> Subject | None:
@@ -98,8 +109,8 @@ def choose_groups(known: Subject, size: int, count: int) -> list[tuple[int, ...]
     return [tuple(labels[group * len(labels) // most + i] for i in range(size)) for group in range(most)]
 
 
-def _audit_hidden(
-    hidden: Sequence[tuple[tuple[int, ...], Subject]],
+def audit_hidden(
+    hidden: Sequence[HiddenSubject],
     config: AuditConfig,
     references: Sequence[Sequence[Score]],
     outlook: Outlook,

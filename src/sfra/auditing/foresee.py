@@ -8,15 +8,14 @@ from sfra.auditing.config import AuditConfig
 from sfra.auditing.inputs import Inputs
 from sfra.auditing.subject import Subject
 from sfra.core.errors import counted
-from sfra.core.head import MIN_CLASSES
 from sfra.core.types import Progress
 
 MEASURING = "measuring"
 """What the third step is called while it runs."""
 
 
-def foresee(inputs: Inputs, self_controls: int, config: AuditConfig, progress: Progress | None) -> Outlook:
-    """Return what tells of the whole audit, after saying once what is going to be done."""
+def foresee(inputs: Inputs, hidden: int, config: AuditConfig, progress: Progress | None) -> Outlook:
+    """Return what tells of the whole audit, with some hidden groups, after saying once what is going to be done."""
     outlook, model = Outlook(progress), inputs.model
     references = [one for one in inputs.references if isinstance(one, Subject)]
     jobs = {"the model": _expect(outlook, model, len(settings_of(config, missing=model.missing)), config)}
@@ -27,9 +26,7 @@ def foresee(inputs: Inputs, self_controls: int, config: AuditConfig, progress: P
     jobs["hidden classes"] = 0
     if inputs.control is not None:
         jobs["hidden classes"] += _expect_hidden(outlook, inputs.control, inputs.control.classes, 1, config)
-    if model.test is not None and model.classes - len(model.forget) >= MIN_CLASSES:
-        left = model.classes - len(model.forget)
-        jobs["hidden classes"] += _expect_hidden(outlook, model, left, min(self_controls, left), config)
+    jobs["hidden classes"] += _expect_hidden(outlook, model, model.classes - len(model.forget), hidden, config)
     draws, epochs = counted(sum(jobs.values()), "draw", "draws"), counted(config.epochs, "epoch", "epochs")
     whose = ", ".join(f"{count} of {who}" for who, count in jobs.items() if count)
     outlook.announce(f"{draws} of probes, as many relearnings of {epochs}: {whose}")

@@ -121,6 +121,29 @@ class Control(Struct, frozen=True, kw_only=True):
         return sum(one.seen for one in self.hidden) / len(self.hidden)
 
 
+class ScaleStep(Struct, frozen=True, kw_only=True):
+    """What hidden retain classes gave back at one size of the head."""
+
+    kappa: float
+    rs: tuple[Share, ...]
+    """RS of each group of hidden classes."""
+    retain_drop: float
+    """Median of the retain accuracy that they cost."""
+
+
+class Calibration(Struct, frozen=True, kw_only=True):
+    """How the scale of the verdict was found: on retain classes that were hidden, without the forgotten one."""
+
+    kappa: float
+    """The smallest size at which they come back; the canonical one where there is none."""
+    found: bool
+    """They do come back at it."""
+    classes: tuple[tuple[Index, ...], ...]
+    """The groups of classes that were hidden."""
+    steps: tuple[ScaleStep, ...]
+    """The sizes that were looked at, in ascending order."""
+
+
 class ClassResult(Struct, frozen=True, kw_only=True):
     """What became of one of several forget classes."""
 
@@ -311,6 +334,8 @@ class AuditResult(Struct, frozen=True, kw_only=True):
     """Each class for itself, where several were forgotten."""
     controls: tuple[Control, ...] = ()
     """What the audit sees of classes that are hidden by construction."""
+    calibration: Calibration | None = None
+    """How the scale of the verdict was found, with ``scale="calibrated"``."""
     diagnostics: dict[str, Any] | None = None
     """What :func:`sfra.diagnose` says of the verdict's setting, where asked for."""
     relearned_head_digest: str | None = None

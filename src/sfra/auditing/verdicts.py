@@ -104,14 +104,15 @@ VERDICTS: dict[str, Verdict] = {
     "degenerate": Verdict(
         kind="open",
         sentence="Relearning broke the retain classes: this score shows no recovery, read RS at a retain budget.",
-        do="Read RS at a retain budget (RS@ε), and look at other scales (--scale sweep).",
+        do="Read RS at a retain budget (RS@ε), and let the audit find a size of the head that fits this network "
+        "(--scale calibrated).",
     ),
     "blind": Verdict(
         kind="blind",
         sentence="This audit finds no memory of the class, but nothing shows that it would have found any. This is no "
         "all-clear.",
-        do="Pass the original as --control, or relearn longer (--epochs); do not pass --no-reset-row. "
-        "Until then, claim nothing.",
+        do="Pass the original as --control, let the audit find its scale (--scale calibrated), or relearn longer "
+        "(--epochs); do not pass --no-reset-row. Until then, claim nothing.",
     ),
     "generic": Verdict(
         kind="clear",

@@ -153,6 +153,12 @@ class _Plan:
             config = AuditConfig(**given).to_dict()
         except TypeError as problem:
             raise InputError(f"the protocol {self.protocol.name}: an audit cannot be set so", got=problem) from None
+        if given.get("scale") == "calibrated":
+            raise InputError(
+                f"the protocol {self.protocol.name}: a benchmark reads all models at one scale",
+                expected="a scale that is the same for each, such as canonical, sweep or a number",
+                got="calibrated",
+            )
         left_out = {name for name, value in LATER.items() if config[name] == value}.union(UNBOUND)
         kept = {name: value for name, value in config.items() if name not in left_out}
         return {"forget": forget, "missing_row": missing, "config": kept}

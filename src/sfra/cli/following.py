@@ -44,10 +44,12 @@ def _lead_on(report: AuditReport, model: str, data: str | None, how: Mapping[str
             yield _again("one more --reference, trained with another --seed")
             if settings["seeds"] < SEEDS:
                 yield _again(f"--seeds {SEEDS}")
-        case "degenerate" if settings["scale"] != "sweep":
-            yield _again("--scale sweep")
         case "blind" if "original" not in controls:
             yield _again(f"--control ORIGINAL{of_its_own.format('control')}, the model before it forgot")
+        case "degenerate" | "blind" if settings["scale"] == "canonical":
+            yield _again("--scale calibrated")
+        case "degenerate" if settings["scale"] != "sweep":
+            yield _again("--scale sweep")
         case "blind":
             yield _again(f"--epochs {LONGER * settings['epochs']}")
 

@@ -13,7 +13,7 @@ from sfra.auditing.answers import Answers
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.feed import Feed
 from sfra.auditing.measure import Evidence
-from sfra.auditing.result import Finding, Score
+from sfra.auditing.result import Calibration, Finding, Score
 from sfra.core.head import Head
 from sfra.release import Release
 
@@ -34,6 +34,8 @@ class Facts:
     reference_scores: Sequence[Sequence[Score]]
     """Each reference's own."""
     config: AuditConfig
+    calibration: Calibration | None = None
+    """How the scale of the verdict was found."""
     reference_problems: Sequence[Finding] = ()
     """What is critical about a reference by itself."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sfra.auditing.findings.registry import HIGH_RS, above, finding, percent
-from sfra.auditing.result import Finding, Score
+from sfra.auditing.result import Calibration, Finding, Score
 from sfra.core.errors import counted
 from sfra.core.metrics import TOLERANCE, degenerate_floor, mean_and_std
 
@@ -76,6 +76,18 @@ def scale_disagreement(native: Score, canonical: Score) -> Finding | None:
     gap = abs(native.rs - canonical.rs)
     differ = native.verdict != canonical.verdict
     return Finding("scale-disagreement", "warning", gap, None, message) if differ else None
+
+
+@finding("no-scale")
+def no_scale(calibration: Calibration) -> Finding | None:
+    """Fire when hidden classes come back at no size of the head."""
+    if calibration.found:
+        return None
+    message = (
+        f"Retain classes that were hidden come back at no size of the head from {calibration.steps[0].kappa:.2f} to "
+        f"{calibration.steps[-1].kappa:.2f}: the verdict is read at the canonical size, and a low RS says nothing."
+    )
+    return Finding("no-scale", "warning", None, None, message)
 
 
 @finding("few-eval-samples")

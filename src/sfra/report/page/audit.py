@@ -168,7 +168,7 @@ def audit_view(
             "badge": badge,
             "codes": {badge, *(one.verdict for one in audit.results), *(one.verdict for one in audit.classes)},
             "statement": BADGES[REFERENCE] if unlike else audit.statement if usable else BADGES[audit.verdict],
-            "reading": reading_words(audit.scale, audit.rule, audit.variant),
+            "reading": reading_words(audit.scale, audit.rule, audit.variant) + how_found(audit),
             "measured": measured(audit),
             "rests": rests_on_fresh_row(audit),
             "picture": [one for one in drawn if one["key"] == f"{key}-{PICTURE}"],
@@ -234,6 +234,11 @@ def reading_words(scale: str, rule: str, variant: str) -> str:
     at_scale = scale.replace("kappa=", "κ = ") if "=" in scale else f"{scale} scale"
     chosen = f"{rule} rule ({RULES[rule].sentence})" if rule in RULES else f"{rule} rule"
     return f"{at_scale}, {chosen}, {'forget row as released' if variant == 'released' else f'{variant} variant'}"
+
+
+def how_found(audit: AuditResult) -> str:
+    """Say how the size of the head was found, where it was."""
+    return ". This size was found on retain classes that were hidden" if audit.calibration else ""
 
 
 def score_tables(audit: AuditResult) -> dict[str, Any]:

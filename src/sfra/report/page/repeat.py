@@ -50,7 +50,7 @@ _NAMED = re.compile(r"(.+) \(test\)")
 
 def command(audit: AuditResult) -> str:
     """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
-    settings = LATER | audit.settings
+    settings = LATER | audit.settings | ({"scale": "calibrated"} if audit.calibration else {})
     parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
     parts += [*_data(audit), *_architectures(audit), *_prepared(audit)]
     parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
