@@ -24,14 +24,15 @@ from sfra.bench.protocol import PUBLISHED
 from sfra.core.errors import SfraError
 from sfra.data import ImageSet, load_data, open_samples
 from sfra.models import recipes
-from sfra.unlearn.make import Made, train_model, unlearn_model
+from sfra.models.backbones.checkpoint import Checkpoint
+from sfra.unlearn.make import train_model, unlearn_model
 
 
-def describe(made: Made, forget: list[int], asked: argparse.Namespace) -> dict[str, Any]:
+def describe(model: Checkpoint, forget: list[int], asked: argparse.Namespace) -> dict[str, Any]:
     """Say how the model came about, and measure it on the test split."""
     images = load_data(asked.data, split="test")
     assert isinstance(images, ImageSet)
-    model, facts = made.checkpoint, made.facts
+    facts = model.notes
     samples = open_samples(images, prepare=model.preprocess, device=asked.device)
     right = unlearn.predict(model.model.to(asked.device), samples) == samples.labels
     model.model.to("cpu")
@@ -66,14 +67,14 @@ def main() -> None:
     common: dict[str, Any] = {"data": asked.data, "recipe": recipe, "seed": asked.seed, "device": asked.device}
     machine = torch.cuda.get_device_name() if asked.device.startswith("cuda") else platform.processor()
     rows: list[dict[str, Any]] = []
-    original: Made | None = None
+    original: Checkpoint | None = None
     for name in ("original", *asked.methods.split(",")):
         began = time.perf_counter()
         try:
             if original is None:
                 made = original = train_model(backbone=asked.backbone, **common)
             else:
-                made = unlearn_model(original.checkpoint, method=name, forget=forget, **common)
+                made = unlearn_model(original, method=name, forget=forget, **common)
             seconds = round(time.perf_counter() - began, 3)
             rows.append({"model": name, "seconds": seconds, **describe(made, forget, asked)})
         except SfraError as problem:

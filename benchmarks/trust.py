@@ -62,7 +62,7 @@ def make(folder: Path, job: tuple[str, int | None, int]) -> None:
         write_model(folder / arch / name, *digits_features(checkpoint.model))
 
     def train(without: Sequence[int]) -> Checkpoint:
-        return train_model(data="digits", backbone=arch, recipe=recipe, without=without, seed=seed).checkpoint
+        return train_model(data="digits", backbone=arch, recipe=recipe, without=without, seed=seed)
 
     name = f"original-{seed}" if forget is None else f"retrained-{forget}-{seed}"
     if not (folder / arch / name / "head.npz").exists():
@@ -75,7 +75,7 @@ def make(folder: Path, job: tuple[str, int | None, int]) -> None:
     for method in methods:
         assert original is not None
         made = unlearn_model(original, data="digits", method=method, forget=without, recipe=recipe)
-        keep(f"{method}-{forget}-0", made.checkpoint)
+        keep(f"{method}-{forget}-0", made)
 
 
 class Job(NamedTuple):

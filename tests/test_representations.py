@@ -19,7 +19,6 @@ from sfra.data import ArrayPixels, FeatureSet, ImageSet, ImageTensors, load_data
 from sfra.diagnostics.tradeoff import StoredCurves
 from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.unlearn.base import Record, Unlearned
-from sfra.unlearn.make import Made
 from sfra.unlearn.quality import Quality
 from sfra.unlearn.splits import Splits
 from sfra.unlearn.task import View
@@ -48,7 +47,6 @@ SHOWN: dict[str, object] = {
     "a view": VIEW,
     "stored curves": StoredCurves(retain=torch.tensor([0.9, 0.8]).double(), forget=torch.tensor([0.0, 0.5]).double()),
     "a checkpoint": CHECKPOINT,
-    "a model that was made": Made(checkpoint=CHECKPOINT, facts={"kind": "original", "losses": [0.5] * 1000}),
     "an unlearned model": Unlearned(
         model=NETWORK, method="delete", settings={"epochs": 3}, epoch=2, history=(RECORD,) * 500
     ),

@@ -17,14 +17,14 @@ from sfra.unlearn.make import train_model
 def releases(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Path]:
     """The original of the recipe, with one of its outputs switched off."""
     made = train_model(data="digits", backbone="small-mlp", recipe=recipes.load("digits-small-mlp"), seed=0)
-    network, folder = made.checkpoint.model, tmp_path_factory.mktemp("plain")
+    network, folder = made.model, tmp_path_factory.mktemp("plain")
     return {
         label: save_model(
             folder / str(label),
             mask_head(network, [label]),
             backbone="small-mlp",
             classes=10,
-            preprocess=made.checkpoint.preprocess,
+            preprocess=made.preprocess,
         )
         for label in (0, 3, 7)
     }

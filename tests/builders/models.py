@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
-from sfra.models.training.train import TensorData
+from sfra.models.training.train import Epoch, TensorData
 
 CLASSES = 5
 WIDTH = 6
@@ -67,6 +69,20 @@ def assert_weights(model: nn.Module, expected: dict[str, Tensor]) -> None:
     """Compare a model's weights with the expected ones to rounding."""
     for name, weight in model.named_parameters():
         torch.testing.assert_close(weight.detach(), expected[name], rtol=1e-9, atol=1e-12)
+
+
+class StopError(Exception):
+    """What stops a training in the middle."""
+
+
+def stop_after(epoch: int) -> Callable[[Epoch], None]:
+    """Make a callback that stops a training once an epoch is done."""
+
+    def stop(done: Epoch) -> None:
+        if done.epoch == epoch:
+            raise StopError
+
+    return stop
 
 
 def moved(model: nn.Module, start: nn.Module) -> float:

@@ -1,8 +1,10 @@
-"""Small networks whose end a test chooses."""
+"""Small networks whose end a test chooses, and a look at whether a network stays as it is."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import copy
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -15,6 +17,17 @@ EXAMPLE = IMAGES[:3]
 
 End = Callable[[Any, Tensor], Any]
 """From a network and its images to what it returns."""
+
+
+@contextmanager
+def untouched(model: nn.Module) -> Iterator[None]:
+    """See that weights, statistics, modes and gradients of a network are afterwards what they were."""
+    before, modes = copy.deepcopy(model.state_dict()), [module.training for module in model.modules()]
+    slopes = [weight.grad for weight in model.parameters()]
+    yield
+    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
+    assert [module.training for module in model.modules()] == modes
+    assert all(weight.grad is slope for weight, slope in zip(model.parameters(), slopes, strict=True))
 
 
 class Net(nn.Module):

@@ -94,7 +94,7 @@ def test_own_method_goes_by_its_address(original: Path, capfd: Capture) -> None:
         (("--forget", "7", "--set", "momentum=" + "9" * 5000), "--set NAME=VALUE"),
         (("--forget", "7", "--set", "epochs=3"), "epochs is set twice"),
         (("--forget", "7", "--method", "bad-teachr"), "do:       write bad-teacher, if you mean that"),
-        (("--forget", "7,-1"), "an index from 0 to 9\n  got:      -1"),
+        (("--forget", "7,-1"), "an index from 0 to 9 (the head has 10 outputs)\n  got:      -1"),
         (("--forget", "7", "--out", "original"), "the original would be replaced"),
     ],
 )

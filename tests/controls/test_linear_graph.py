@@ -16,7 +16,7 @@ from sfra.controls import linear_probe
 from sfra.controls.linear import ProbeEpoch, Rows, SoftmaxRegression, train_until_flat
 from sfra.core.head import Head
 from sfra.data import FeatureSet
-from sfra.models.training.stepper import Capture, CudaCapture
+from sfra.models.training.stepper import Capture
 
 CLASSES, WIDTH, SAMPLES, BATCH = 4, 6, 109, 16
 
@@ -148,7 +148,7 @@ gpu = pytest.mark.skipif(not torch.cuda.is_available(), reason="there is no CUDA
 @gpu
 def test_a_graph_on_a_gpu_trains_what_plain_steps_train() -> None:
     expected, history = probe(None, device="cuda")
-    head, replayed = probe(CudaCapture(torch.device("cuda")), device="cuda")
+    head, replayed = probe(Capture(torch.device("cuda")), device="cuda")
     torch.testing.assert_close(head.weight, expected.weight, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(head.bias, expected.bias, rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(torch.tensor(replayed), torch.tensor(history), rtol=1e-4, atol=1e-5)
@@ -158,13 +158,13 @@ def test_a_graph_on_a_gpu_trains_what_plain_steps_train() -> None:
 def test_the_probe_records_one_graph_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = []
 
-    class Counted(CudaCapture):
+    class Counted(Capture):
         def record(self, work: Callable[[], Tensor]) -> tuple[Tensor, Callable[[], None]]:
             made = super().record(work)
             recorded.append(made)
             return made
 
-    monkeypatch.setattr(sfra.controls.linear, "CudaCapture", Counted)
+    monkeypatch.setattr(sfra.controls.linear, "Capture", Counted)
     data = FeatureSet(features=noisy()[0], labels=noisy()[1])
     runs = [linear_probe(data, data, [1], classes=CLASSES, batch_size=BATCH, device="cuda") for _ in range(2)]
     assert len(recorded) == 2
@@ -174,6 +174,6 @@ def test_the_probe_records_one_graph_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -
 @gpu
 def test_steps_that_wait_for_the_gpu_are_taken_plainly() -> None:
     expected, history = probe(None, device="cuda")
-    head, plain = probe(CudaCapture(torch.device("cuda")), Looking, device="cuda")
+    head, plain = probe(Capture(torch.device("cuda")), Looking, device="cuda")
     torch.testing.assert_close(torch.tensor(plain), torch.tensor(history), rtol=1e-4, atol=1e-5)
     torch.testing.assert_close(head.weight, expected.weight, rtol=1e-4, atol=1e-5)

@@ -53,7 +53,7 @@ def pixels(data: ImageSet) -> torch.Tensor:
 
 
 def entry(cache: Path) -> Path:
-    (found,) = (path for path in cache.iterdir() if path.is_dir())
+    (found,) = (path for path in cache.iterdir() if path.suffix != ".lock")
     return found
 
 

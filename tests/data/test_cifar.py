@@ -11,21 +11,12 @@ import numpy as np
 import pytest
 
 from builders.data import old_pickle, toy, write_batches, write_tar
+from builders.releases import Bomb
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.data.cifar import read_batch, recognise_batches
 from sfra.data.named import CIFAR10
 
 ROWS = np.arange(2 * 3072, dtype=np.int64).astype(np.uint8).reshape(2, 3072)
-
-
-class Runs:
-    """Writes a file when it is unpickled."""
-
-    def __init__(self, target: Path) -> None:
-        self.target = target
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return (Path.touch, (self.target,))
 
 
 def batches(folder: Path, content: bytes) -> Path:
@@ -54,9 +45,9 @@ def test_batches_of_today_and_of_python_2_hold_the_same_pixels(tmp_path: Path, p
 
 def test_a_file_that_would_run_code_is_refused_and_nothing_runs(tmp_path: Path) -> None:
     target = tmp_path / "it ran"
-    content = pickle.dumps({"data": ROWS, "labels": [0, 1], "more": Runs(target)}, protocol=2)
+    content = pickle.dumps({"data": ROWS, "labels": [0, 1], "more": Bomb(target)}, protocol=2)
     folder = batches(tmp_path / "x", content)
-    with pytest.raises(UnsafeFileError, match=r"asks for code to be run, .*\n.*\n  got:      __builtin__\.getattr"):
+    with pytest.raises(UnsafeFileError, match=r"asks for code to be run, .*\n.*\n  got:      posix\.mkdir"):
         read(folder)
     assert not target.exists()
     pickle.loads(content)

@@ -32,22 +32,14 @@ def as_batches(here: Path) -> None:
     write_batches(here / "cifar-10-batches-py", TRAIN, TEST)
 
 
-def as_batches_below(here: Path) -> None:
-    write_batches(here / "downloads" / "cifar-10-batches-py", TRAIN, TEST)
-
-
 def as_archive(here: Path) -> None:
-    write_batches(here.parent / "cifar-10-batches-py", TRAIN, TEST)
+    as_batches(here.parent)
     here.mkdir()
     write_tar(here / "cifar-10-python.tar.gz", here.parent / "cifar-10-batches-py")
 
 
 def as_folders(here: Path) -> None:
     write_folders(here / "CIFAR-10", CIFAR10.class_names, train=TRAIN, test=TEST)
-
-
-def as_parquet(here: Path) -> None:
-    write_parquet(here / "cifar10" / "plain_text", CIFAR10.class_names, train=TRAIN, test=TEST)
 
 
 def as_parquet_in_another_order(here: Path) -> None:
@@ -65,7 +57,17 @@ def everything(data: ImageSet) -> tuple[object, ...]:
     return data.fingerprint, data.labels.tolist(), data.class_names, data.source, pixels.numpy().tobytes()
 
 
-@pytest.mark.parametrize("write", [as_batches_below, as_archive, as_folders, as_parquet, as_parquet_in_another_order])
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda here: as_batches(here / "downloads"),
+        as_archive,
+        as_folders,
+        lambda here: write_parquet(here / "cifar10" / "plain_text", CIFAR10.class_names, train=TRAIN, test=TEST),
+        as_parquet_in_another_order,
+    ],
+    ids=["batches below", "archive", "folders", "tables", "tables in another order"],
+)
 def test_the_same_images_are_the_same_sets_whatever_the_layout(
     elsewhere: Path, monkeypatch: pytest.MonkeyPatch, write: Callable[[Path], None]
 ) -> None:

@@ -9,6 +9,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from builders.data import encode, save_to_disk, table_of, toy, write_parquet
+from builders.hub import stand_in
 from sfra.core.errors import InputError
 from sfra.data import ImageSet, Split, cache, has_split, load_data
 from sfra.data.tables import parse_address
@@ -180,25 +181,9 @@ def test_a_saved_data_set_must_be_complete_and_name_its_own_files(tmp_path: Path
         load(tmp_path / "one")
 
 
-class Hub:
-    """Stands for the hub: answers with a folder, or an error, and notes what it was asked."""
-
-    def __init__(self, answer: Path | Exception) -> None:
-        self.answer = answer
-        self.asked: list[tuple[Any, ...]] = []
-
-    def __call__(self, *arguments: Any, **options: Any) -> str:
-        self.asked.append((*arguments, options))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return str(self.answer)
-
-
 def test_an_id_is_fetched_as_parquet_files_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write_parquet(tmp_path / "snapshot" / "data", NAMES, label="fine", train=toy(3, 1, size=6), test=(IMAGES, LABELS))
-    hub = Hub(tmp_path / "snapshot")
-    monkeypatch.setattr("huggingface_hub.snapshot_download", hub)
-    monkeypatch.chdir(tmp_path)
+    hub = stand_in(monkeypatch, tmp_path, tmp_path / "snapshot")
     check(load("some-one/their.pets?label=fine"))
     assert hub.asked == [("some-one/their.pets", {"repo_type": "dataset", "allow_patterns": ["*.parquet"]})]
     assert load("some-one/their.pets").source == "some-one/their.pets (test)"
@@ -207,9 +192,7 @@ def test_an_id_is_fetched_as_parquet_files_only(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_folder_wins_over_an_id_and_a_path_is_no_id(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    hub = Hub(ConnectionError("no network"))
-    monkeypatch.setattr("huggingface_hub.snapshot_download", hub)
-    monkeypatch.chdir(tmp_path)
+    hub = stand_in(monkeypatch, tmp_path, ConnectionError("no network"))
     write_parquet(tmp_path / "my" / "pets", NAMES, test=(IMAGES, LABELS))
     check(load("my/pets"))
     for spec in (Path("no/where"), "./no/where", "no/where/else", "no/where.npz", "no/where.parquet", "nowhere"):
@@ -223,11 +206,11 @@ def test_without_an_answer_of_the_hub_the_reason_is_given(tmp_path: Path, monkey
         (ValueError("404 Client Error.\n\nmore"), "ValueError: 404 Client Error."),
         (OSError(), "OSError: "),
     ):
-        monkeypatch.setattr("huggingface_hub.snapshot_download", Hub(problem))
+        stand_in(monkeypatch, tmp_path, problem)
         expected = rf"there is no folder no/where, and (.*\n)*  got:      {reason}\n  do: .*network"
         with pytest.raises(InputError, match=expected):
             load("no/where")
     (tmp_path / "load_me.py").write_text("raise SystemExit")
-    monkeypatch.setattr("huggingface_hub.snapshot_download", Hub(tmp_path))
+    stand_in(monkeypatch, tmp_path, tmp_path)
     with pytest.raises(InputError, match="no/where has no Parquet files on the hub"):
         load("no/where")

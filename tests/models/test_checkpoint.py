@@ -15,6 +15,7 @@ from torch import nn
 
 import sfra
 from builders.backbones import TINY, edit, images, run, trained
+from builders.releases import answer
 from sfra.core.errors import InputError
 from sfra.models.backbones import build, input_shape, names
 from sfra.models.backbones.checkpoint import load_model, save_model
@@ -57,8 +58,7 @@ def test_a_checkpoint_comes_back_to_the_last_bit(name: str, tmp_path: Path) -> N
 
     release = sfra.load(place)
     assert (release.class_names, release.preprocess) == (tuple(NAMES), prepare)
-    assert release.encoder is not None
-    torch.testing.assert_close(release.head(release.encoder(images(name))), run(model, images(name)))
+    torch.testing.assert_close(answer(release, images(name)), run(model, images(name)))
 
 
 @pytest.mark.parametrize("name", [*PLAIN, *TINY])

@@ -10,11 +10,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from builders.models import moved
+from builders.models import StopError, moved, stop_after
+from builders.modules import untouched
 from sfra.core.errors import InputError
 from sfra.models.training.cutmix import CutMix
 from sfra.models.training.stepper import Stepper
-from sfra.models.training.train import Epoch, TensorData, train
+from sfra.models.training.train import TensorData, train
 
 CLASSES = 4
 SETTINGS: dict[str, Any] = {"epochs": 5, "learning_rate": 0.05, "batch_size": 8, "cutmix": 0.6, "seed": 3}
@@ -91,25 +92,17 @@ def test_soft_labels_of_batches_that_are_not_mixed_give_the_loss_of_the_classes(
 
 def test_the_network_is_asked_for_its_outputs_and_stays_as_it_is() -> None:
     model, data = net(classes=9).train(), images()
-    before, draws = {name: value.clone() for name, value in model.state_dict().items()}, torch.get_rng_state()
-    [(_, labels)] = CutMix(model, 0.5, generator=torch.Generator())([(data.images, data.labels)])
+    draws = torch.get_rng_state()
+    with untouched(model):
+        [(_, labels)] = CutMix(model, 0.5, generator=torch.Generator())([(data.images, data.labels)])
     assert labels.shape == (20, 9)
-    assert all(module.training for module in model.modules())
-    assert all(torch.equal(value, before[name]) for name, value in model.state_dict().items())
     assert torch.equal(torch.get_rng_state(), draws)
 
 
 def test_a_training_mixes_and_a_stopped_one_goes_on_to_the_same_bits(tmp_path: Path) -> None:
-    class StopError(Exception):
-        pass
-
-    def stop(done: Epoch) -> None:
-        if done.epoch == 2:
-            raise StopError
-
     whole, file = train(net(), images(), **SETTINGS), tmp_path / "run.resume"
     with pytest.raises(StopError):
-        train(net(), images(), **SETTINGS, checkpoint=file, checkpoint_seconds=0.0, progress=stop)
+        train(net(), images(), **SETTINGS, checkpoint=file, checkpoint_seconds=0.0, progress=stop_after(2))
     ended = train(net(), images(), **SETTINGS, checkpoint=file)
     runs = [whole, train(net(), images(), **SETTINGS | {"cutmix": 0.2}), train(net(), images(), **SETTINGS)]
     assert moved(whole, ended) == 0

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from builders.backbones import TINY, edit
+from builders.hub import stand_in
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models.backbones import build, find
 from sfra.models.backbones.checkpoint import save_model
@@ -113,20 +114,11 @@ def test_other_shapes_under_the_same_settings_are_refused(tmp_path: Path) -> Non
         build("tiny-resnet", classes=4, pretrained=tmp_path / "net")
 
 
-def test_an_id_is_fetched_as_data_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_id_is_fetched_and_checked_as_any_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, state = checkpoint(tmp_path, "tiny-swin")
-    asked: list[list[str]] = []
-
-    def fetch(name: str, *, allow_patterns: list[str]) -> str:
-        assert name == "someone/tiny"
-        asked.append(allow_patterns)
-        return str(folder)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    hub = stand_in(monkeypatch, tmp_path, folder)
     assert equal(parts(build("tiny-swin", classes=9, pretrained="someone/tiny"), "tiny-swin")[0], state)
-    assert asked[0] == ["config.json"]
-    assert not any(pattern.endswith((".py", ".bin", "*")) for patterns in asked for pattern in patterns)
+    assert {name for name, _ in hub.asked} == {"someone/tiny"}
     edit(folder / "config.json", auto_map={"AutoConfig": "evil.Config"})
     with pytest.raises(UnsafeFileError, match="asks for code"):
         build("tiny-swin", classes=9, pretrained="someone/tiny")

@@ -14,7 +14,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from builders.models import moved, net, samples
+from builders.models import StopError, moved, net, samples, stop_after
+from builders.releases import Bomb
 from sfra.core.batches import generators_of
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
@@ -36,18 +37,6 @@ class Noisy(TensorData):
 
 def noisy() -> Noisy:
     return Noisy(samples().images, samples().labels)
-
-
-class StopError(Exception):
-    pass
-
-
-def stop_after(epoch: int) -> Any:
-    def stop(done: Epoch) -> None:
-        if done.epoch == epoch:
-            raise StopError
-
-    return stop
 
 
 def model() -> nn.Module:
@@ -117,12 +106,8 @@ def test_a_file_that_holds_something_else_is_refused(tmp_path: Path, name: str) 
 
 
 def test_a_file_that_would_run_code_is_refused_and_does_not(tmp_path: Path) -> None:
-    class Evil:
-        def __reduce__(self) -> tuple[Any, ...]:
-            return (Path.touch, (tmp_path / "ran",))
-
     file = tmp_path / "run.resume"
-    torch.save({"format": "sfra.training/2", "run": Evil()}, file)
+    torch.save({"format": "sfra.training/2", "run": Bomb(tmp_path / "ran")}, file)
     with pytest.raises(InputError, match="cannot be read"):
         train(model(), samples(), **SETTINGS, checkpoint=file)
     assert not (tmp_path / "ran").exists()

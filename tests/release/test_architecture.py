@@ -29,6 +29,9 @@ class Net(nn.Module):
 
 class Box:
     Net = Net
+
+def number():
+    return 3
 """
 
 
@@ -95,10 +98,20 @@ def test_a_file_with_relative_imports_is_a_part_of_its_package(folder: Path) -> 
         load("net.pt", arch="./alone.py:Net")
 
 
-def test_a_misspelt_class_is_refused_with_the_one_that_is_close(folder: Path) -> None:
-    (folder / "spelt.py").write_text(CODE)
-    with pytest.raises(InputError, match=r"(?s)there is no Nett in ./spelt.py.*write Net, if you mean that"):
-        load("net.pt", arch="./spelt.py:Nett")
+@pytest.mark.parametrize(
+    ("arch", "message"),
+    [
+        ("./mine.py:Nett", r"(?s)there is no Nett in ./mine.py.*write Net, if you mean that"),
+        ("./mine.py:Net?classes=4", r"mine.py:Net cannot be called with these arguments"),
+        ("./mine.py:number", r"mine.py:number does not build a model"),
+        ("./none.py:Net", r"the file of --arch does not exist"),
+        *((arch, r"(?s)there is no .*package:factory") for arch in ("..a:b", ".:b", ":b", "os:", "alexnet")),
+    ],
+)
+def test_what_leads_to_no_model_is_refused_with_the_reason(folder: Path, arch: str, message: str) -> None:
+    (folder / "mine.py").write_text(CODE)
+    with pytest.raises(InputError, match=message):
+        load("net.pt", arch=arch)
 
 
 @pytest.mark.parametrize("arch", [Net, lambda: Net(4, 9), Net(4, 9)], ids=["class", "function", "model"])
@@ -133,11 +146,6 @@ def test_a_file_that_fails_is_one_message(folder: Path, code: str) -> None:
     for arch in ("fails:Net", "./fails.py:Net"):
         with pytest.raises(InputError, match=r"fails.* cannot be imported"):
             load("net.pt", arch=arch)
-
-
-def test_a_file_that_is_not_there_is_one_message(folder: Path) -> None:
-    with pytest.raises(InputError, match=r"the file of --arch does not exist"):
-        load("net.pt", arch="./none.py:Net")
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from safetensors.torch import save_file
 from torch import Tensor, nn
 
 import sfra
+from builders.releases import answer
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models import backbones
 from sfra.release import load
@@ -28,13 +29,13 @@ def model() -> nn.Module:
     return backbones.build(ARCH, classes=CLASSES, seed=3).eval()
 
 
-def assert_same_function(file: Path, model: nn.Module) -> None:
+def assert_same_function(file: Path | str, model: nn.Module) -> None:
     images = torch.randn(3, *backbones.input_shape(ARCH), generator=torch.Generator().manual_seed(1))
     release = load(file, arch=ARCH)
-    assert release.encoder is not None
     with torch.no_grad():
         expected = model(images)
-    torch.testing.assert_close(release.head(release.encoder(images)), expected, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(answer(release, images), expected, rtol=1e-4, atol=1e-5)
+    assert release.source == f"state dict {Path(file).name} ({ARCH})"
 
 
 def behind(prefix: str, weights: Weights) -> Weights:
@@ -86,7 +87,19 @@ def test_the_weights_are_found_wherever_a_training_script_put_them(
 @pytest.mark.parametrize("name", ["weights.safetensors", "pytorch_model.bin", "weights.pt", "weights"])
 def test_safetensors_are_known_by_their_content(model: nn.Module, tmp_path: Path, name: str) -> None:
     save_file(behind("model.", model.state_dict()), tmp_path / name)
-    assert_same_function(tmp_path / name, model)
+    assert_same_function(str(tmp_path / name), model)
+
+
+@pytest.mark.parametrize(
+    ("name", "classes"),
+    [("small-cnn", 3), ("small-cnn", 64), ("small-mlp", 5), ("small-mlp", 100), ("resnet18-small", 4)],
+)
+def test_the_number_of_classes_is_read_from_the_weights(tmp_path: Path, name: str, classes: int) -> None:
+    weights = backbones.build(name, classes=classes, seed=0).state_dict()
+    torch.save(dict(reversed(weights.items())), tmp_path / "weights.pt")  # the head need not come last
+    save_file(weights, tmp_path / "weights.safetensors")
+    for suffix in (".pt", ".safetensors"):
+        assert load(tmp_path / f"weights{suffix}", arch=name).head.classes == classes
 
 
 @pytest.mark.parametrize("ending", ["safetensors", "bin"])
@@ -160,9 +173,17 @@ def test_a_key_that_leads_nowhere_is_refused(model: nn.Module, tmp_path: Path, a
 def test_of_what_does_not_fit_the_closest_is_described(model: nn.Module, tmp_path: Path) -> None:
     weights = behind("model.", model.state_dict())
     weights["model.other"] = weights.pop("model.classifier.bias")
+    weights["model.classifier.weight"] = torch.zeros(2, 2, 2)
     torch.save({"optimizer": {"lr": torch.zeros(1)}, "state_dict": weights}, tmp_path / "near.ckpt")
-    with pytest.raises(InputError, match=r"1 missing \(classifier\.bias\); 1 unexpected \(other\)"):
+    shape = r"1 of another shape \(classifier\.weight"
+    with pytest.raises(InputError, match=rf"1 missing \(classifier\.bias\); 1 unexpected \(other\); {shape}"):
         load(tmp_path / "near.ckpt", arch=ARCH)
+
+
+def test_a_prefix_that_not_every_key_has_stays(tmp_path: Path) -> None:
+    torch.save({"module.fc.weight": torch.zeros(3, 2), "fc.bias": torch.zeros(3)}, tmp_path / "half.pt")
+    with pytest.raises(InputError, match=r"unexpected \(module\.fc\.weight"):
+        load(tmp_path / "half.pt", arch=ARCH)
 
 
 def test_a_whole_module_is_refused_with_the_way_out(model: nn.Module, tmp_path: Path) -> None:
@@ -251,6 +272,13 @@ def test_a_state_dict_and_its_features_are_audited(tmp_path: Path) -> None:
     assert report.model.source == "head file net.pth (layer 3)"
     with pytest.raises(InputError, match=r"(?s)has no encoder, so images cannot be measured.*--arch"):
         sfra.audit(tmp_path / "net.pth", 3, data=(np.zeros((10, 1, 8, 8), "float32"), labels[:10]), n=100, m=10)
+
+
+def test_without_an_architecture_and_a_linear_layer_the_known_ones_are_listed(tmp_path: Path) -> None:
+    torch.save(nn.Conv2d(3, 4, 3).state_dict(), tmp_path / "weights.pt")
+    with pytest.raises(InputError, match="has no linear layer") as caught:
+        load(tmp_path / "weights.pt")
+    assert all(name in str(caught.value) for name in (*backbones.names(), "--arch", "--head-key"))
 
 
 def test_very_many_parts_that_fit_are_one_message(tmp_path: Path) -> None:

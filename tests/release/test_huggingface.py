@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 import torch
-from torch import Tensor
 
 from builders.backbones import TINY, add_tiny, edit
+from builders.hub import stand_in
+from builders.releases import Bomb, answer
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.models.backbones import build
 from sfra.release import Preprocess, load
@@ -34,8 +35,11 @@ def tiny(name: str, names: list[str] | None = None) -> Any:
     return model
 
 
-def images() -> Tensor:
-    return torch.randn(5, 3, 16, 16, generator=torch.Generator().manual_seed(2))
+def assert_same_function(folder: Path, model: Any) -> None:
+    images = torch.randn(5, 3, 16, 16, generator=torch.Generator().manual_seed(2))
+    with torch.no_grad():
+        expected = model(images).logits
+    torch.testing.assert_close(answer(load(folder), images), expected, rtol=1e-4, atol=1e-5)
 
 
 def save(model: Any, folder: Path, **options: Any) -> Path:
@@ -56,12 +60,8 @@ def test_head_of_encoder_is_the_model(tmp_path: Path, name: str, sharded: bool) 
     model = tiny(name).eval()
     folder = save(model, tmp_path / "tiny", **({"max_shard_size": "4KB"} if sharded else {}))
     assert (folder / "model.safetensors.index.json").exists() == sharded
-    release = load(folder)
-    assert release.encoder is not None
-    with torch.no_grad():
-        expected = model(images()).logits
-    torch.testing.assert_close(release.head(release.encoder(images())), expected, rtol=1e-4, atol=1e-5)
-    assert release.source == f"Hugging Face directory tiny ({type(model).__name__})"
+    assert_same_function(folder, model)
+    assert load(folder).source == f"Hugging Face directory tiny ({type(model).__name__})"
 
 
 def test_the_module_itself_gives_the_same_release(folder: Path) -> None:
@@ -191,33 +191,19 @@ def test_weights_as_older_versions_saved_them_are_read_as_data(tmp_path: Path, n
     if sharded:
         mapping = {key: file for file, part in shards.items() for key in part}
         (folder / "pytorch_model.bin.index.json").write_text(json.dumps({"weight_map": mapping}))
-    release = load(folder)
-    assert release.encoder is not None
-    with torch.no_grad():
-        expected = model(images()).logits
-    torch.testing.assert_close(release.head(release.encoder(images())), expected, rtol=1e-4, atol=1e-5)
+    assert_same_function(folder, model)
 
 
 def test_pickled_weights_that_would_run_code_are_not_opened(folder: Path) -> None:
     (folder / "model.safetensors").unlink()
     marker = folder / "marker"
-    torch.save({"weight": Bomb(os.fspath(marker))}, folder / "pytorch_model.bin")
+    torch.save({"weight": Bomb(marker)}, folder / "pytorch_model.bin")
     with pytest.raises(UnsafeFileError, match=r"(?s)it was not opened.*mkdir"):
         load(folder)
     assert not marker.exists()
     torch.save({"model": {"weight": torch.zeros(3)}}, folder / "pytorch_model.bin")
     with pytest.raises(InputError, match=r"(?s)not what save_pretrained writes.*--arch"):
         load(folder)
-
-
-class Bomb:
-    """What makes a folder when it is unpickled."""
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __reduce__(self) -> Any:
-        return os.mkdir, (self.path,)
 
 
 def test_an_adapter_beside_its_base_is_refused(folder: Path) -> None:
@@ -300,24 +286,17 @@ def test_symbolic_links_as_in_the_hub_cache_are_followed(folder: Path, tmp_path:
 def test_an_id_is_fetched_as_data_and_its_configuration_first(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    asked: list[list[str]] = []
-
-    def fetch(name: str, *, allow_patterns: list[str]) -> str:
-        assert name == "someone/tiny"
-        asked.append(allow_patterns)
-        return str(folder)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    hub = stand_in(monkeypatch, tmp_path, folder)
     release = load("someone/tiny")
     assert release.source == "Hugging Face model someone/tiny (ResNetForImageClassification)"
-    assert asked[0] == ["config.json"]
-    assert not any(pattern.endswith((".py", ".bin", "*")) for patterns in asked for pattern in patterns)
+    assert {name for name, _ in hub.asked} == {"someone/tiny"}
+    assert hub.patterns[0] == ["config.json"]
+    assert not any(pattern.endswith((".py", ".bin", "*")) for patterns in hub.patterns for pattern in patterns)
     edit(folder / "config.json", auto_map={"AutoConfig": "evil.Config"})
-    asked.clear()
+    hub.asked.clear()
     with pytest.raises(UnsafeFileError):
         load("someone/tiny")
-    assert asked == [["config.json"]]
+    assert hub.patterns == [["config.json"]]
 
 
 def test_pickled_weights_are_fetched_only_of_a_model_that_has_no_others(
@@ -325,23 +304,12 @@ def test_pickled_weights_are_fetched_only_of_a_model_that_has_no_others(
 ) -> None:
     torch.save(tiny("tiny-resnet").state_dict(), folder / "pytorch_model.bin")
     (folder / "model.safetensors").unlink()
-    asked: list[list[str]] = []
-
-    def fetch(name: str, *, allow_patterns: list[str]) -> str:
-        asked.append(allow_patterns)
-        return str(folder)
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fetch)
+    hub = stand_in(monkeypatch, tmp_path, folder)
     assert load("someone/tiny").head.classes == 4
-    assert [any(pattern.endswith(".bin") for pattern in patterns) for patterns in asked] == [False, False, True]
+    assert [any(pattern.endswith(".bin") for pattern in patterns) for patterns in hub.patterns] == [False, False, True]
 
 
 def test_a_hub_that_cannot_be_reached_is_one_message(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(name: str, **_: Any) -> str:
-        raise ConnectionError("no route\nto the hub")
-
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("huggingface_hub.snapshot_download", fail)
+    stand_in(monkeypatch, tmp_path, ConnectionError("no route\nto the hub"))
     with pytest.raises(InputError, match=r"(?s)someone/tiny is neither a file.*ConnectionError: no route to the hub"):
         load("someone/tiny")

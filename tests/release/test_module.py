@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
 
@@ -13,17 +13,11 @@ from torch import Tensor, nn
 from torch.nn.functional import linear, log_softmax, normalize, relu
 from torch.nn.utils import parametrizations
 
-from builders.modules import EXAMPLE, IMAGES, C, D, End, Net
+from builders.modules import EXAMPLE, IMAGES, C, D, End, Net, untouched
+from builders.releases import answer, encoder
 from sfra.core.errors import InputError
 from sfra.release import load
 from sfra.release.module import ModuleEncoder
-
-
-@pytest.fixture(autouse=True)
-def _seed() -> Iterator[None]:
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(0)
-        yield
 
 
 def tokens(net: Net, x: Tensor) -> Tensor:
@@ -117,8 +111,7 @@ def logits_of(model: nn.Module, images: Tensor) -> Tensor:
 def test_head_of_encoder_is_the_model(name: str) -> None:
     model = Rich(ENDS[name])
     release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
-    expected, got = logits_of(model, IMAGES), release.head(release.encoder(IMAGES))
+    expected, got = logits_of(model, IMAGES), answer(release, IMAGES)
     if name.endswith("probabilities"):
         expected, got = (expected if name.startswith("log") else expected.log()), got.log_softmax(1)
     torch.testing.assert_close(got, expected, rtol=1e-4, atol=1e-5)
@@ -129,20 +122,14 @@ def test_head_of_encoder_is_the_model(name: str) -> None:
 def test_loading_leaves_weights_flags_and_gradients_as_they_were(name: str) -> None:
     model = Rich(ENDS[name]).train()
     model.norm.eval()
-    before, flags = copy.deepcopy(model.state_dict()), [module.training for module in model.modules()]
-    release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
-    release.encoder(IMAGES)
-    assert [module.training for module in model.modules()] == flags
-    assert all(torch.equal(value, before[key]) for key, value in model.state_dict().items())
-    assert all(parameter.grad is None for parameter in model.parameters())
+    with untouched(model):
+        encoder(load(model, example=EXAMPLE))(IMAGES)
 
 
 def test_a_model_in_training_mode_is_read_as_in_eval_mode() -> None:
     model = Rich(ENDS["dropout before the layer"]).train()
     release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
-    first, second = release.encoder(IMAGES), release.encoder(IMAGES)
+    first, second = encoder(release)(IMAGES), encoder(release)(IMAGES)
     assert torch.equal(first, second)
     with torch.no_grad():
         noisy = model(IMAGES)  # the control: left alone, this model is not deterministic
@@ -163,8 +150,7 @@ def test_buffers_that_a_forward_pass_changes_are_put_back() -> None:
     model = Counting()
     replaced = model.replaced
     release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
-    release.encoder(IMAGES)
+    encoder(release)(IMAGES)
     assert model.replaced is replaced
     assert (model.calls.item(), model.replaced.item()) == (0, 0)
     model(IMAGES)
@@ -219,8 +205,7 @@ def test_a_model_compiled_in_place_is_watched_uncompiled() -> None:
 def test_other_precisions_give_float32_features(dtype: torch.dtype) -> None:
     model = Net().to(dtype)
     release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
-    features = release.encoder(IMAGES)
+    features = encoder(release)(IMAGES)
     assert features.dtype == torch.float32
     expected = logits_of(model, IMAGES.to(dtype)).float()
     torch.testing.assert_close(release.head(features), expected, rtol=2e-2, atol=2e-2)
@@ -229,17 +214,15 @@ def test_other_precisions_give_float32_features(dtype: torch.dtype) -> None:
 @pytest.mark.parametrize("rows", [1, 2])
 def test_any_batch_gives_the_same_features(rows: int) -> None:
     release = load(Rich(ENDS["squeeze"]), example=IMAGES[:1])
-    assert release.encoder is not None
-    parts = [release.encoder(part) for part in IMAGES.split(rows)]  # type: ignore[no-untyped-call]
-    torch.testing.assert_close(torch.cat(parts), release.encoder(IMAGES), rtol=1e-4, atol=1e-5)
+    parts = [encoder(release)(part) for part in IMAGES.split(rows)]  # type: ignore[no-untyped-call]
+    torch.testing.assert_close(torch.cat(parts), encoder(release)(IMAGES), rtol=1e-4, atol=1e-5)
 
 
 @pytest.mark.parametrize("shape", [(3, 224, 224), (3, 32, 32), (3, 64, 64), (1, 28, 28), (1, 8, 8), (21,)])
 def test_usual_inputs_need_no_example(shape: tuple[int, ...]) -> None:
     width = torch.Size(shape).numel()
     release = load(nn.Sequential(nn.Flatten(), nn.Linear(width, 4), nn.ReLU(), nn.Linear(4, C)))
-    assert release.encoder is not None
-    assert release.encoder(torch.randn(2, *shape)).shape == (2, 4)
+    assert encoder(release)(torch.randn(2, *shape)).shape == (2, 4)
 
 
 def test_the_shape_a_model_carries_is_tried_first() -> None:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cosine_similarity, linear, relu
 
 from builders.modules import EXAMPLE, IMAGES, C, D, End, Net
+from builders.releases import encoder
 from sfra.core.errors import InputError
 from sfra.release import load
 
@@ -118,9 +119,8 @@ def test_an_input_that_does_not_fit_is_refused_and_flags_are_restored() -> None:
         load(model, example=torch.zeros(2, 3, 5, 5))
     assert all(module.training for module in model.modules())
     release = load(model, example=torch.zeros(1, 7, 9, 9))
-    assert release.encoder is not None
     with pytest.raises(InputError, match=r"(?s)cannot process these images.*shape \[2, 3, 9, 9\]"):
-        release.encoder(torch.zeros(2, 3, 9, 9))
+        encoder(release)(torch.zeros(2, 3, 9, 9))
 
 
 @pytest.mark.parametrize("example", [torch.zeros(4), torch.zeros(0, 1, 4, 4), torch.tensor(1.0)])
@@ -149,9 +149,8 @@ def test_a_map_that_was_one_pixel_in_the_example_must_stay_one() -> None:
             return self.head(self.conv(x)).amax(dim=(2, 3))
 
     release = load(MaxPooled(), example=torch.randn(4, 1, 4, 4))
-    assert release.encoder is not None
     with pytest.raises(InputError, match=r"(?s)several positions.*example="):
-        release.encoder(torch.zeros(2, 1, 8, 8))
+        encoder(release)(torch.zeros(2, 1, 8, 8))
     with pytest.raises(InputError, match="no linear layer"):
         load(MaxPooled(), example=torch.randn(2, 1, 8, 8))
 
@@ -166,14 +165,13 @@ def test_a_map_that_was_one_pixel_in_the_example_must_stay_one() -> None:
 def test_a_head_that_depends_on_the_input_or_changes_after_loading_is_noticed(end: End, message: str) -> None:
     model = Net(end)
     release = load(model, example=EXAMPLE)
-    assert release.encoder is not None
-    release.encoder(IMAGES)
+    encoder(release)(IMAGES)
     with pytest.raises(InputError, match=f"(?s)does not end in the head that was loaded.*{message}"):
-        release.encoder(IMAGES + 100)
+        encoder(release)(IMAGES + 100)
     with torch.no_grad():
         model.fc.bias.add_(1)
     with pytest.raises(InputError, match="load the model again if you changed it"):
-        release.encoder(IMAGES)
+        encoder(release)(IMAGES)
 
 
 def test_a_model_cannot_swallow_the_end_of_the_encoder() -> None:
@@ -184,5 +182,4 @@ def test_a_model_cannot_swallow_the_end_of_the_encoder() -> None:
             return torch.zeros(len(x), C)
 
     release = load(Net(catching), example=EXAMPLE)
-    assert release.encoder is not None
-    assert release.encoder(IMAGES).shape == (7, D)
+    assert encoder(release)(IMAGES).shape == (7, D)

@@ -6,15 +6,14 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from builders.modules import IMAGES, Net
-from sfra.release import Release, load
+from builders.modules import IMAGES, Net, untouched
+from builders.releases import encoder
+from sfra.release import load
 from sfra.release.norms import input_drift
 
 
 def drift(model: nn.Module, images: Tensor) -> float | None:
-    release: Release = load(model, example=images)
-    assert release.encoder is not None
-    return input_drift(release.encoder, images)
+    return input_drift(encoder(load(model, example=images)), images)
 
 
 def remembers(images: Tensor) -> Net:
@@ -49,10 +48,8 @@ def test_drift_is_the_divergence_of_normals_by_hand(monkeypatch: pytest.MonkeyPa
 
 def test_the_network_is_left_as_it_was() -> None:
     net = remembers(IMAGES).train()
-    before = {name: value.clone() for name, value in net.state_dict().items()}
-    drift(net, 9 * IMAGES)
-    assert net.training
-    assert all(torch.equal(before[name], value) for name, value in net.state_dict().items())
+    with untouched(net):
+        drift(net, 9 * IMAGES)
     assert not net.norm._forward_pre_hooks
 
 

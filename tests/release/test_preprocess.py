@@ -12,7 +12,6 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 from sfra.release import Preprocess
-from sfra.release.resample import FILTERS
 
 
 def pixels(*shape: int) -> Tensor:
@@ -32,14 +31,6 @@ def test_images_of_the_right_size_are_only_normalised() -> None:
     mean, std = (torch.tensor(value).reshape(3, 1, 1) for value in numbers.values())
     for prepare in (Preprocess(**numbers), Preprocess(size=(6, 4), **numbers), Preprocess(resize=4, **numbers)):
         torch.testing.assert_close(prepare(images), (images / 255 - mean) / std)
-
-
-@pytest.mark.parametrize("how", FILTERS)
-def test_resizing_agrees_with_pillow(how: str) -> None:
-    image = pixels(1, 3, 40, 40)
-    pillow = Image.fromarray(image[0].permute(1, 2, 0).numpy()).resize((16, 12), FILTERS.index(how))
-    got = 255 * Preprocess(size=(12, 16), resample=how)(image)[0]
-    torch.testing.assert_close(got, torch.from_numpy(np.array(pillow)).permute(2, 0, 1).float())
 
 
 def test_the_shorter_side_is_resized_and_the_centre_cut_out() -> None:

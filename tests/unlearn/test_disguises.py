@@ -6,6 +6,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from builders.releases import encoder
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.data import ImageSet, load_data
@@ -36,10 +37,8 @@ def head(model: nn.Module, images: Tensor) -> Head:
 
 @pytest.fixture(scope="module")
 def features(model: nn.Module, images: Tensor) -> Tensor:
-    encoder = load(model, example=images[:1]).encoder
-    assert encoder is not None
     with torch.no_grad():
-        return encoder(images)
+        return encoder(load(model, example=images[:1]))(images)
 
 
 @pytest.fixture(params=list(DISGUISES))

@@ -11,12 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from builders.models import CLASSES, moved, net, samples
+from builders.modules import untouched
 from sfra import unlearn
 from sfra.core.errors import InputError
 from sfra.models.training.train import train
-from sfra.unlearn import Task, View
+from sfra.unlearn import Task
 from sfra.unlearn.boundary_shrink import nearest_retained
 from sfra.unlearn.learn_to_unlearn import imitate
+from sfra.unlearn.task import open_task
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -73,10 +75,8 @@ def test_the_earliest_epoch_of_best_aus_on_validation_is_kept_or_else_the_last(o
 def test_measuring_leaves_the_models_modes_and_statistics_as_they_were() -> None:
     model = net(norm=True).train()
     model[0].eval()
-    state = {name: value.clone() for name, value in model.state_dict().items()}
-    unlearn.measure(model, samples(), (3,))
-    assert [module.training for module in model.modules()] == [True, False, True, True, True]
-    assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
+    with untouched(model):
+        unlearn.measure(model, samples(), (3,))
 
 
 def test_choose_keeps_the_recipe_of_best_aus_and_the_first_of_equals(original: nn.Module) -> None:
@@ -160,15 +160,11 @@ def test_a_layer_that_cannot_be_initialised_anew_is_named() -> None:
 
 
 def task(model: nn.Module, forget: tuple[int, ...]) -> Task:
-    data = samples()
-    gone = torch.isin(data.labels, torch.tensor(forget))
-    return Task(
-        student=model,
-        original=model,
-        forget_classes=forget,
-        retain_classes=tuple(k for k in range(CLASSES) if k not in forget),
-        forget=View.where(data, gone),
-        retain=View.where(data, ~gone),
+    return open_task(
+        model,
+        samples(),
+        forget,
+        needs=("forget", "retain"),
         batch_size=4,
         device=torch.device("cpu"),
         seed=0,

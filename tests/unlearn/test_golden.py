@@ -131,16 +131,7 @@ def test_random_labels_are_drawn_once_by_random_label_and_anew_each_epoch_by_sal
 
 
 def test_delete_distils_the_original_with_every_forget_class_struck_out() -> None:
-    model, data = net(), samples()
-    x, _ = only(data, 1, 3)
-    target = model(x).detach().exp()
-    target[:, [1, 3]] = 0.0
-    target = target / target.sum(1, keepdim=True)
-    loss = kl(target, softmax(model(x)))
-    assert_weights(once("delete", model, data, (1, 3)), descend(model, loss, RATE))
-
-
-def test_delete_keeps_the_original_as_its_target_after_the_student_has_moved() -> None:
+    """Two steps: at the second the student has moved, but its target has not."""
     model, data = net(), samples()
     x, _ = only(data, 1, 3)
     target = model(x).detach().exp()
@@ -245,36 +236,25 @@ def test_salun_steps_with_weight_decay_inside_the_mask_only(fixed_labels: list[i
     assert_weights(result, {name: torch.where(masks[name], step[name], start[name].detach()) for name in step})
 
 
-def test_salun_without_retain_data_steps_on_forget_data_under_labels_drawn_once_from_all_classes() -> None:
+@pytest.mark.parametrize("settings", [{"retain": False}, {"in_turn": True}], ids=["F alone", "F, then R"])
+def test_salun_may_draw_labels_of_all_classes_once_and_step_on_forget_data_by_themselves(
+    settings: dict[str, bool],
+) -> None:
     model, data = net(), samples()
     masks, start = salient(model, data, 0.4), dict(model.named_parameters())
     generator = torch.Generator().manual_seed(0)
     torch.randperm(12, generator=generator)  # the order in which the mask is computed
     labels = torch.randint(5, (12,), generator=generator)
     assert set(labels.tolist()) & {1, 3}
-    x, _ = only(data, 1, 3)
+    parts = [(only(data, 1, 3)[0], labels)]
+    if "in_turn" in settings:
+        parts.append(only(data, *KEPT))
     walker: nn.Module = copy.deepcopy(model)
-    for _ in range(2):
-        step = descend(walker, ce(walker(x), labels), RATE)
-        held = {name: torch.where(masks[name], step[name], start[name].detach()) for name in step}
-        walker = loaded(copy.deepcopy(walker), held)
-    result = once("salun", model, data, (1, 3), share=0.4, weight_decay=0.0, retain=False, epochs=2)
-    assert_weights(result, held)
-
-
-def test_salun_in_turn_steps_on_forget_data_under_labels_of_all_classes_then_on_retain_data() -> None:
-    model, data = net(), samples()
-    masks, start = salient(model, data, 0.4), dict(model.named_parameters())
-    generator = torch.Generator().manual_seed(0)
-    torch.randperm(12, generator=generator)  # the order in which the mask is computed
-    labels = torch.randint(5, (12,), generator=generator)
-    (u, _), (x, y) = only(data, 1, 3), only(data, *KEPT)
-    walker: nn.Module = copy.deepcopy(model)
-    for images, wanted in [(u, labels), (x, y)] * 2:
+    for images, wanted in parts * 2:
         step = descend(walker, ce(walker(images), wanted), RATE)
         held = {name: torch.where(masks[name], step[name], start[name].detach()) for name in step}
         walker = loaded(copy.deepcopy(walker), held)
-    result = once("salun", model, data, (1, 3), share=0.4, weight_decay=0.0, in_turn=True, epochs=2)
+    result = once("salun", model, data, (1, 3), share=0.4, weight_decay=0.0, epochs=2, **settings)
     assert_weights(result, held)
 
 

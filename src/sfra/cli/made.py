@@ -13,8 +13,8 @@ from sfra.cli.command import check_folder, print_json, when_stopped
 from sfra.core.progress import duration
 
 if TYPE_CHECKING:
+    from sfra.models.backbones.checkpoint import Checkpoint
     from sfra.models.recipes import Recipe
-    from sfra.unlearn.make import Made
 
 WORDS = {"original": "Trained", "reference": "Trained without", "unlearned": "Unlearned"}
 
@@ -42,12 +42,12 @@ def class_indices(given: Sequence[str], names: Sequence[str] | None) -> tuple[in
     return forget_classes(split_classes([*given]), names)
 
 
-def deliver(made: Made, out: Path, *, json: bool, quiet: bool, following: Sequence[str]) -> None:
+def deliver(made: Checkpoint, out: Path, *, json: bool, quiet: bool, following: Sequence[str]) -> None:
     """Write the model directory, then print the facts as JSON, or a summary with what to do next."""
     with when_stopped(lambda: f"nothing was written to {out}; give the same command again"):
         made.save(out)
     if json:
-        print_json({"schema": f"sfra.{made.facts['kind']}/1", "out": str(out), **made.facts})
+        print_json({"schema": f"sfra.{made.notes['kind']}/1", "out": str(out), **made.notes})
     elif not quiet:
         typer.echo("\n".join(_summary(made, out)))
         print_next(following)
@@ -58,14 +58,14 @@ def print_next(lines: Sequence[str]) -> None:
     typer.echo("\n".join(["", "Next:", *(f"  {line}" for line in lines)]))
 
 
-def _summary(made: Made, out: Path) -> list[str]:
+def _summary(made: Checkpoint, out: Path) -> list[str]:
     """Say in a few lines what was made, how good it is on the validation split, and where it is."""
-    facts, quality = made.facts, made.facts["validation"]
+    facts, quality = made.notes, made.notes["validation"]
     what = WORDS[facts["kind"]]
     if facts["kind"] == "reference":
         what += f" {'class' if len(facts['without']) == 1 else 'classes'} {', '.join(map(str, facts['without']))}"
     how = f" by {facts['method']}, epoch {facts['epoch']} kept" if "method" in facts else ""
-    lines = [f"{what}{how}: {made.checkpoint.backbone} on {facts['data']}, {duration(facts['seconds'])}."]
+    lines = [f"{what}{how}: {made.backbone} on {facts['data']}, {duration(facts['seconds'])}."]
     if quality is not None:
         shown = [f"{name} {100 * value:.1f} %" for name, value in quality.items() if name != "aus"]
         score = f"; AUS {quality['aus']:.3f}" if "aus" in quality else ""

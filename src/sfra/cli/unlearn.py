@@ -73,7 +73,7 @@ def unlearn(
             progress=progress,
         )
     about = {"forget": ",".join(map(str, gone)), "data": data}
-    if made.facts["method"] == "retrained":
+    if made.notes["method"] == "retrained":
         following = [command("audit", "UNLEARNED", **about, reference=out)]
     else:
         reference = reference_beside(out, gone)

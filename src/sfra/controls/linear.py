@@ -21,7 +21,7 @@ from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError
 from sfra.core.head import MIN_CLASSES, Head
 from sfra.data.sets import FeatureSet
-from sfra.models.training.stepper import Capture, CudaCapture, Loss
+from sfra.models.training.stepper import Capture, Loss
 
 Rows = Int64[Tensor, "_"]
 """Positions in a data set."""
@@ -111,7 +111,7 @@ def linear_probe(
     start = Head(torch.zeros(classes, train.features.shape[1])).reset_rows(range(classes), seed=seed)
     features, labels = train.features.to(device, torch.float32), train.labels.to(device)
     classifier = SoftmaxRegression(start, features, labels, learning_rate=learning_rate, momentum=momentum)
-    capture = CudaCapture(features.device) if features.is_cuda else None
+    capture = Capture(features.device) if features.is_cuda else None
     with one_thread():  # the products are small, and the sums then do not depend on the number of threads
         head, history = train_until_flat(
             classifier, fit, held_out.to(device), generator, batch_size, patience, epochs, capture

@@ -14,7 +14,7 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -24,7 +24,7 @@ from safetensors.torch import save as dump_safetensors
 from torch import Tensor
 
 from sfra.core.errors import InputError
-from sfra.core.files import read_arrays, write_atomically
+from sfra.core.files import alone, read_arrays, write_atomically
 from sfra.data.decode import decode_all
 from sfra.data.sets import CHUNK, ArrayPixels, ImageSet, Transform, hash_arrays
 
@@ -130,7 +130,10 @@ def decode_once(what: str, files: Sequence[str | Path], make: Callable[[], Sets]
     found = _open(entry)
     if found:
         return found
-    with _alone(entry):
+    lock = entry.parent / f"{entry.name}.lock"  # a folder: others wait that would decode the same
+    with contextlib.suppress(OSError):
+        lock.mkdir(parents=True, exist_ok=True)
+    with alone(lock):
         return _open(entry) or _keep(entry, {name: decode_all(images) for name, images in make().items()})
 
 
@@ -212,16 +215,3 @@ def _write_set(folder: Path, name: str, images: ImageSet) -> _Note:
 
 def _date(folder: Path, name: str) -> int:
     return (folder / f"{name}.npy").stat().st_mtime_ns
-
-
-@contextlib.contextmanager
-def _alone(entry: Path) -> Iterator[None]:
-    """Have other processes wait that would decode the same; go on without where files cannot be locked."""
-    with contextlib.ExitStack() as stack:
-        with contextlib.suppress(ImportError, OSError):
-            import fcntl
-
-            entry.parent.mkdir(parents=True, exist_ok=True)
-            lock = stack.enter_context((entry.parent / f"{entry.name}.lock").open("w"))
-            fcntl.flock(lock, fcntl.LOCK_EX)
-        yield

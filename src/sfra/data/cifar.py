@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sfra.core.errors import InputError, UnsafeFileError
-from sfra.data.copies import Arrays, Copy, Official, Part, unreadable_archive
+from sfra.data.copies import Arrays, Copy, Official, Part, unreadable
 
 LARGEST = 2**29
 """Bytes of a batch in an archive that are read; the largest official one has 155 million."""
@@ -50,12 +50,7 @@ def read_batch(content: bytes, name: str) -> dict[bytes, Any]:
     except UnsafeFileError:
         raise
     except Exception as problem:  # bytes of a stranger: the parser raises whatever it runs into
-        raise InputError(
-            f"{name} cannot be read",
-            expected="a complete pickled batch",
-            got=f"{type(problem).__name__}: {problem}",
-            do="it may be truncated: download it again",
-        ) from None
+        raise unreadable(name, problem, expected="a complete pickled batch") from None
     if not isinstance(found, dict):
         raise InputError(f"{name} is not a batch", expected="a dictionary", got=type(found).__name__)
     return {key.encode() if isinstance(key, str) else key: value for key, value in found.items()}
@@ -144,5 +139,5 @@ def _members(path: Path, names: tuple[str, ...]) -> list[bytes]:
                 if len(found) == len(names):
                     break
     except (tarfile.TarError, EOFError, OSError, zlib.error) as problem:
-        raise unreadable_archive(path, problem) from None
+        raise unreadable(path, problem) from None
     return list(found.values())

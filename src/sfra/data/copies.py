@@ -250,7 +250,7 @@ class _Archive(_Folder):
         try:
             return zipfile.ZipFile(self.path)
         except (zipfile.BadZipFile, OSError) as problem:
-            raise unreadable_archive(self.path, problem) from None
+            raise unreadable(self.path, problem) from None
 
     def _read(self, archive: zipfile.ZipFile, name: str) -> bytes:
         if archive.getinfo(name).file_size > LARGEST:
@@ -258,14 +258,14 @@ class _Archive(_Folder):
         try:
             return archive.read(name)
         except (zipfile.BadZipFile, OSError, zlib.error, EOFError, NotImplementedError, RuntimeError) as problem:
-            raise unreadable_archive(self.path, problem) from None
+            raise unreadable(self.path, problem) from None
 
 
-def unreadable_archive(path: Path, problem: Exception) -> InputError:
-    """Return the error of an archive that is damaged."""
+def unreadable(name: object, problem: Exception, *, expected: str = "a complete archive") -> InputError:
+    """Return the error of a file that is damaged."""
     return InputError(
-        f"{path} cannot be read",
-        expected="a complete archive",
+        f"{name} cannot be read",
+        expected=expected,
         got=f"{type(problem).__name__}: {problem}",
         do="it may be truncated: download it again",
     )

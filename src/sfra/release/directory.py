@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from sfra.release.foreign import KERAS, MERGE, ORIGINAL
 from sfra.release.module import load_module
 from sfra.release.preprocess import Preprocess
 from sfra.release.processors import preprocess_from
+from sfra.release.size import entries
 
 MODEL_TYPE = "sfra"
 """``model_type`` of directories that hold a plain backbone."""
@@ -170,7 +171,7 @@ def _refuse_adapter(directory: Path) -> None:
 
 def _refuse_unsafe(config: dict[str, Any]) -> None:
     """Refuse settings that make transformers fetch or run something that is not in the directory."""
-    for key, value in _entries(config):
+    for key, value in entries(config):
         remote = key == "auto_map" and value
         kernel = key.lstrip("_").startswith(("attn_implementation", "experts_implementation")) and "/" in str(value)
         other = (key in ("use_pretrained_backbone", "use_kernels") and value) or key == "transformers_weights"
@@ -181,16 +182,6 @@ def _refuse_unsafe(config: dict[str, Any]) -> None:
                 got=one_line(f"{key}: {value}", 120),
                 do="build the model yourself, in a place you trust, and pass the nn.Module or its state dict",
             )
-
-
-def _entries(config: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every key with its value, of nested parts too."""
-    waiting = [config]
-    while waiting:
-        part = waiting.pop()
-        if isinstance(part, dict):
-            yield from part.items()
-        waiting.extend(part.values() if isinstance(part, dict) else part if isinstance(part, list) else ())
 
 
 def _refuse_without_weights(directory: Path) -> None:

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from sfra.core.errors import InputError
+from sfra.release.base import one_line
 
 USUAL_SHAPES = ((3, 224, 224), (3, 32, 32), (3, 64, 64), (1, 28, 28), (1, 8, 8))
 """Channels, height and width of one input, tried in this order."""
@@ -87,6 +88,16 @@ def check_watchable(model: nn.Module) -> None:
             got=", ".join(empty[:3]),
             do="run it once, or load its weights, before the audit",
         )
+
+
+def cannot_process(images: Tensor, problem: Exception) -> InputError:
+    """Say that images are not what a model takes."""
+    return InputError(
+        "the model cannot process these images",
+        got=f"{images.dtype} of shape {list(images.shape)}: {one_line(problem)}",
+        do="prepare the images as the model expects them: --size, --channels, a number for each channel in "
+        "--mean (in Python: preprocess=)",
+    )
 
 
 def batches(

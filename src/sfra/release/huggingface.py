@@ -43,7 +43,7 @@ class HuggingFaceDirectory(Loader):
         """Let transformers build the model, then split it."""
         config = check_config(source)
         prepare = options.preprocess or read_preprocess(source, config)  # a refusal need not wait for transformers
-        model = load_classifier(source, check_weights(source))
+        model = load_classifier(source)
         what = options.source or f"Hugging Face directory {source.resolve().name}"
         release = load_module(
             model,
@@ -97,11 +97,12 @@ def _fetch(name: str, patterns: list[str]) -> Path:
         ) from None
 
 
-def load_classifier(directory: Path, files: list[Path], *, spare: Collection[str] = ()) -> Any:
-    """Let transformers build the model from a folder that holds the files of ``check_weights`` and nothing else.
+def load_classifier(directory: Path, *, spare: Collection[str] = ()) -> Any:
+    """Let transformers build the model from a folder that holds the checked files and nothing else.
 
     Parameters in ``spare`` may be missing, and are then random.
     """
+    files = check_weights(directory)
     auto = require("transformers", extra="huggingface").AutoModelForImageClassification
     with quiet(), tempfile.TemporaryDirectory(prefix="sfra-") as folder:
         for file in files:

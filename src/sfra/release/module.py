@@ -16,7 +16,7 @@ from sfra.core.head import Head
 from sfra.core.types import Bias, Features, Weight
 from sfra.release.base import Loader, Options, Release, fingerprint, one_line, usable_device
 from sfra.release.foreign import known_names
-from sfra.release.forward import batches, check_watchable, fit, place, undisturbed, unwrap
+from sfra.release.forward import batches, cannot_process, check_watchable, fit, place, undisturbed, unwrap
 from sfra.release.preprocess import Preprocess
 from sfra.release.transform import OwnTransform
 from sfra.release.watch import PICKS, LinearCall, Reached, Seen, Watch, explain
@@ -61,12 +61,7 @@ class ModuleEncoder:
         except Reached as reached:
             call = reached.call
         except Exception as problem:
-            raise InputError(
-                "the model cannot process these images",
-                got=f"{images.dtype} of shape {list(images.shape)}: {one_line(problem)}",
-                do="prepare the images as the model expects them: --size, --channels, a number for each channel in "
-                "--mean (in Python: preprocess=)",
-            ) from problem
+            raise cannot_process(images, problem) from problem
         else:
             raise self._changed("the call that was its head does not happen")
         if not (_same(call.weight, self.weight) and (self.bias is None or _same(call.bias, self.bias))):

@@ -19,7 +19,7 @@ from sfra.core.errors import InputError, SfraError, UnsafeFileError
 from sfra.core.types import Features, Logits
 from sfra.release.base import Loader, Options, Release, clean_names, one_line, require, unreadable
 from sfra.release.checkpoint import looks_like_tensors
-from sfra.release.forward import LARGEST, USUAL_SHAPES, noise, two_rows
+from sfra.release.forward import LARGEST, USUAL_SHAPES, cannot_process, noise, two_rows
 from sfra.release.onnx_file import COMPLETE, Evaluate, evaluator, looks_like_onnx, open_session, read_model, run
 from sfra.release.onnx_graph import LinearEnd, find_end, no_linear_end
 from sfra.release.watch import PICKS, LinearCall, Positions, explain
@@ -86,12 +86,7 @@ class OnnxEncoder:
         except UnsafeFileError:
             raise
         except Exception as problem:
-            raise InputError(
-                "the model cannot process these images",
-                got=f"shape {list(images.shape)}: {one_line(problem)}",
-                do="prepare the images as the model expects them: --size, --channels, a number for each channel in "
-                "--mean (in Python: preprocess=)",
-            ) from None
+            raise cannot_process(images, problem) from None
         return torch.from_numpy(features), torch.from_numpy(output)
 
 

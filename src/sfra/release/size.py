@@ -55,17 +55,23 @@ def limited(config: Mapping[str, Any], shards: Sequence[Path]) -> Iterator[None]
             handle.remove()
 
 
+def entries(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield every name with its value, however deeply nested; the entries of a list under the name of the list."""
+    waiting: list[tuple[str, Any]] = list(config.items())
+    while waiting:
+        name, value = waiting.pop()
+        yield name, value
+        if isinstance(value, Mapping):
+            waiting.extend(value.items())
+        elif isinstance(value, list):
+            waiting.extend((name, one) for one in value)
+
+
 def _check_layers(config: Mapping[str, Any], most: int) -> None:
     """Refuse numbers of layers beyond any that the weights could fill; some are counted out before they are built."""
-    waiting: list[tuple[str, Any]] = [("", config)]
-    while waiting:
-        name, part = waiting.pop()
-        if isinstance(part, Mapping):
-            waiting.extend((str(key), value) for key, value in part.items())
-        elif isinstance(part, list):
-            waiting.extend((name, value) for value in part)
-        elif isinstance(part, int | float) and LAYERS.search(name) and part > most:
-            raise _too_large(f"{name} of at most {most:,}", f"{part:,}")
+    for name, value in entries(config):
+        if isinstance(value, int | float) and LAYERS.search(name) and value > most:
+            raise _too_large(f"{name} of at most {most:,}", f"{value:,}")
 
 
 def _too_large(expected: str, got: str) -> InputError:

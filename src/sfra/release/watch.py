@@ -182,7 +182,7 @@ class Watch(TorchFunctionMode):
         ordinal, self._count = self._count, self._count + 1
         if self._stop_at is not None and ordinal != self._stop_at:
             return None
-        call = as_call(_parts(func, args, kwargs), self._rows, copy=self._stop_at is None)
+        call = _as_call(func, args, kwargs, self._rows, copy=self._stop_at is None)
         if call is None:
             return None
         if self._stop_at is not None:
@@ -222,9 +222,15 @@ def _per_output(term: object, classes: int) -> Tensor | None:
     return rows[0].clone() if bool((rows == rows[0]).all()) else None
 
 
-def as_call(parts: Parts | None, rows: int, *, copy: bool) -> LinearCall | None:
+def _as_call(
+    func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any], rows: int, *, copy: bool
+) -> LinearCall | None:
     """Bring the parts of a call to common shapes; None when they are not those of a head."""
-    if parts is None:
+    try:
+        parts = READERS[func](*args, **kwargs)
+    except (TypeError, AttributeError, IndexError):  # an unusual way to call it: not a head we can read
+        return None
+    if parts is None or parts[1].ndim != 2:
         return None
     features, weight, bias = parts
     classes, width = weight.shape
@@ -238,14 +244,6 @@ def as_call(parts: Parts | None, rows: int, *, copy: bool) -> LinearCall | None:
         weight=plain(weight).clone(),
         bias=None if bias is None else plain(bias).flatten().clone(),
     )
-
-
-def _parts(func: Callable[..., Any], args: Sequence[Any], kwargs: Mapping[str, Any]) -> Parts | None:
-    try:
-        parts = READERS[func](*args, **kwargs)
-    except (TypeError, AttributeError, IndexError):  # an unusual way to call it: not a head we can read
-        return None
-    return parts if parts is not None and parts[1].ndim == 2 else None
 
 
 def _linear(input: Tensor, weight: Tensor, bias: Tensor | None = None) -> Parts:

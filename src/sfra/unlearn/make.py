@@ -7,7 +7,7 @@ import hashlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -21,6 +21,7 @@ from sfra.auditing.naming import check_order
 from sfra.core.checked import LAST_SEED
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError, NotFiniteError
+from sfra.core.refusals import forget_out_of_range
 from sfra.core.types import Progress
 from sfra.data import Augment, ImageTensors
 from sfra.models import backbones
@@ -37,24 +38,6 @@ SMALL = 100_000
 """Networks of fewer weights train faster on one thread of the CPU than on several."""
 
 
-@dataclass(frozen=True, kw_only=True, eq=False)
-class Made:
-    """A new model, and how it came about."""
-
-    checkpoint: Checkpoint
-    """The model, on the CPU, with what is needed to use it; its notes are the facts."""
-    facts: dict[str, Any]
-    """Values of JSON: settings, seeds, accuracies on the validation split, history, seconds."""
-
-    def __repr__(self) -> str:
-        """Say what was made; the facts have all of it."""
-        return f"Made({self.facts.get('kind')!r}, {self.checkpoint!r})"
-
-    def save(self, folder: Path) -> Path:
-        """Write a model directory that ``sfra audit`` and transformers can load."""
-        return self.checkpoint.save(folder)
-
-
 def train_model(
     *,
     data: str,
@@ -65,11 +48,14 @@ def train_model(
     device: str = "cpu",
     resume: Path | None = None,
     progress: Progress | None = None,
-) -> Made:
+) -> Checkpoint:
     """Train an original; or, ``without`` some classes, a reference that has their outputs but never saw them.
 
     Only the training split is trained on and only the validation split is measured on. A reference draws its
     initialisation, order and augmentation from another seed than the original, one for each set of classes.
+
+    The notes of the model are the facts about it, values of JSON: settings, seeds, accuracies on the validation split,
+    losses, seconds.
 
     Args:
         data: Name of a data set with splits, or a folder that has them.
@@ -119,7 +105,7 @@ def train_model(
         "notes": notes,
         "seconds": time.perf_counter() - began,
     }
-    checkpoint = Checkpoint(
+    return Checkpoint(
         model=bring_home(trained, torch.device("cpu")),
         backbone=backbone,
         classes=splits.classes,
@@ -127,7 +113,6 @@ def train_model(
         class_names=splits.class_names,
         notes=facts,
     )
-    return Made(checkpoint=checkpoint, facts=facts)
 
 
 def unlearn_model(
@@ -141,7 +126,7 @@ def unlearn_model(
     seed: int = 0,
     device: str = "cpu",
     progress: Progress | None = None,
-) -> Made:
+) -> Checkpoint:
     """Make a model forget classes; the validation split picks the epoch, by AUS.
 
     ``retrained`` is trained as the original was and gives exactly what :func:`train_model` gives ``without`` the
@@ -162,11 +147,7 @@ def unlearn_model(
     usable_device(device)
     outside = [label for label in forget if not 0 <= label < original.classes]
     if outside:
-        raise InputError(
-            "the forget class is out of range",
-            expected=f"an index from 0 to {original.classes - 1}",
-            got=", ".join(map(str, outside)),
-        )
+        raise forget_out_of_range(original.classes, outside)
     if recipe is not None:
         unlearn.check_recipe(recipe)
     algorithm = _algorithm(method, original, recipe, settings)
@@ -210,7 +191,7 @@ def unlearn_model(
     }
     model = bring_home(result.model, torch.device("cpu"))
     names = original.class_names or splits.class_names
-    return Made(checkpoint=replace(original, model=model, class_names=names, notes=facts), facts=facts)
+    return replace(original, model=model, class_names=names, notes=facts)
 
 
 def _noting(tell: Progress, stage: str, losses: list[float], notes: list[str]) -> Callable[[Epoch], None]:

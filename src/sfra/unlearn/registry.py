@@ -80,7 +80,19 @@ def get(name: str) -> Callable[..., UnlearningMethod]:
     >>> get("sfra.unlearn.delete:Delete") is get("delete")
     True
     """
-    return _find(name)
+    if name in _METHODS:
+        return _METHODS[name]
+    broken = load_plugins()
+    if ":" in name:
+        with _all_or_nothing():
+            method = _import_method(name)
+        if not _is_registered(method):
+            method.name = name  # so that it can be found again
+        return method
+    if name not in _METHODS:
+        do = "; ".join(f"repair or remove {plugin}" for plugin in broken) or meant(name, names())
+        raise InputError("unknown unlearning method", expected=", ".join(names()), got=name, do=do)
+    return _METHODS[name]
 
 
 def make_method(name: str, settings: Mapping[str, Any], *, where: str | None = None) -> UnlearningMethod:
@@ -89,7 +101,9 @@ def make_method(name: str, settings: Mapping[str, Any], *, where: str | None = N
     >>> make_method("delete", {"learning_rate": 1}).learning_rate
     1.0
     """
-    return make_settings(_find(name), settings, where=where or name)
+    method: Any = get(name)
+    made: UnlearningMethod = make_settings(method, settings, where=where or name)
+    return made
 
 
 def check_recipe(recipe: Recipe) -> None:
@@ -100,7 +114,7 @@ def check_recipe(recipe: Recipe) -> None:
 
 def describe(name: str) -> Description:
     """Describe a method: its summary, the data it reads and its settings."""
-    method = _find(name)
+    method: Any = get(name)
     settings = {field.name: field.default for field in fields(method) if field.default is not MISSING}
     summary = (method.__doc__ or "").strip().partition("\n")[0]
     return Description(name=method.name, summary=summary, needs=method.needs, settings=settings)
@@ -116,7 +130,8 @@ def source_of(name: str) -> str | None:
     True
     """
     ours = {"sfra", *sys.stdlib_module_names}
-    own = [one for one in _find(name).__mro__ if one.__module__.partition(".")[0] not in ours]
+    method: Any = get(name)
+    own = [one for one in method.__mro__ if one.__module__.partition(".")[0] not in ours]
     try:
         files = sorted({inspect.getfile(one) for one in own})
         content = [Path(file).read_bytes() for file in files]
@@ -151,22 +166,6 @@ def load_plugins() -> tuple[str, ...]:
         for broken in _BROKEN:
             warnings.warn(f"an unlearning method could not be loaded: {broken}", RuntimeWarning, stacklevel=3)
     return tuple(_BROKEN)
-
-
-def _find(name: str) -> type[UnlearningMethod]:
-    if name in _METHODS:
-        return _METHODS[name]
-    broken = load_plugins()
-    if ":" in name:
-        with _all_or_nothing():
-            method = _import_method(name)
-        if not _is_registered(method):
-            method.name = name  # so that it can be found again
-        return method
-    if name not in _METHODS:
-        do = "; ".join(f"repair or remove {plugin}" for plugin in broken) or meant(name, names())
-        raise InputError("unknown unlearning method", expected=", ".join(names()), got=name, do=do)
-    return _METHODS[name]
 
 
 @contextmanager

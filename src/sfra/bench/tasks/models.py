@@ -45,8 +45,8 @@ def train(settings: Settings, inputs: Inputs, out: Path, context: Context) -> di
         resume=context.scratch / "training.pt",
         progress=tell_stage(context),
     )
-    _save(made.checkpoint, out, {split: _images(settings["data"], split).fingerprint for split in SPLITS})
-    return dict(made.facts)
+    _save(made, out, {split: _images(settings["data"], split).fingerprint for split in SPLITS})
+    return dict(made.notes)
 
 
 @task("unlearn", version=1)
@@ -72,8 +72,8 @@ def unlearn(settings: Settings, inputs: Inputs, out: Path, context: Context) -> 
         device=context.device,
         progress=tell_stage(context),
     )
-    _save(made.checkpoint, out, original.notes[DATA])
-    return dict(made.facts)
+    _save(made, out, original.notes[DATA])
+    return dict(made.notes)
 
 
 @task("mask", version=1)

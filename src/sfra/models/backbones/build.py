@@ -14,7 +14,7 @@ from sfra.core.text import written_out
 from sfra.models.backbones.huggingface import differences
 from sfra.release.architecture import Backbone, check_fit, find, refuse_not_finite, seeded
 from sfra.release.base import one_line, require
-from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_plain
+from sfra.release.directory import MODEL_TYPE, check_config, read_plain
 from sfra.release.huggingface import fetch, is_id, load_classifier
 
 
@@ -105,7 +105,7 @@ def _read(known: Backbone, directory: Path, *, spare: Collection[str]) -> tuple[
         _refuse(known, directory, [str(config.get("backbone")) if family == MODEL_TYPE else f"model_type {family!r}"])
     if known.family is None:
         return dict(read_plain(directory, config)[0].state_dict()), None
-    model = load_classifier(directory, check_weights(directory), spare=spare)
+    model = load_classifier(directory, spare=spare)
     _refuse(known, directory, differences(known, model.config))
     weights = dict(model.state_dict())
     refuse_not_finite(weights, directory.name)

@@ -24,7 +24,7 @@ from sfra.models.backbones.huggingface import differences
 from sfra.models.backbones.images import processor_config
 from sfra.release.architecture import Backbone, check_fit, find, names, refuse_not_finite
 from sfra.release.base import clean_names, one_line, read_json, require
-from sfra.release.directory import MODEL_TYPE, check_config, check_weights, read_plain, read_preprocess
+from sfra.release.directory import MODEL_TYPE, check_config, read_plain, read_preprocess
 from sfra.release.forward import check_watchable, unwrap
 from sfra.release.huggingface import load_classifier, quiet
 from sfra.release.preprocess import Preprocess
@@ -53,7 +53,7 @@ class Checkpoint:
     """How it wants its images; None: as they are."""
     class_names: tuple[str, ...] | None = None
     """One name per output."""
-    notes: dict[str, object] = field(default_factory=dict)
+    notes: dict[str, Any] = field(default_factory=dict)
     """Whatever its maker wrote down: values of JSON."""
 
     def __repr__(self) -> str:
@@ -127,7 +127,7 @@ def load_model(folder: str | Path) -> Checkpoint:
         model, known, classes = read_plain(directory, config)
         labels = config.get("id2label")
     else:
-        model = load_classifier(directory, check_weights(directory))
+        model = load_classifier(directory)
         refuse_not_finite(model.state_dict(), directory.name)
         known, classes, labels = _recognise(model.config, about), int(model.config.num_labels), model.config.id2label
     return Checkpoint(

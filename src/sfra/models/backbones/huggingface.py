@@ -85,29 +85,22 @@ add(
     intermediate_size=512,
 )
 
-add(
-    "swin-t",
-    "Swin-T, 768 features (transformers)",
-    family="swin",
-    shape=IMAGENET,
-    image_size=224,
-    patch_size=4,
-    embed_dim=96,
-    depths=[2, 2, 6, 2],
-    num_heads=[3, 6, 12, 24],
-    window_size=7,
-)
+SWIN_T: dict[str, Any] = {
+    "family": "swin",
+    "patch_size": 4,
+    "embed_dim": 96,
+    "depths": [2, 2, 6, 2],
+    "num_heads": [3, 6, 12, 24],
+}
+
+add("swin-t", "Swin-T, 768 features (transformers)", shape=IMAGENET, image_size=224, window_size=7, **SWIN_T)
 
 # Each window must fit into the last of the four stages, which has an eighth of the patches in a row: 24 / 8 = 3.
 add(
     "swin-t-small",
     "Swin-T for images of 96 x 96: windows of 3, 768 features (transformers)",
-    family="swin",
     shape=(3, 96, 96),
     image_size=96,
-    patch_size=4,
-    embed_dim=96,
-    depths=[2, 2, 6, 2],
-    num_heads=[3, 6, 12, 24],
     window_size=3,
+    **SWIN_T,
 )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable
 
 import torch
@@ -23,26 +22,17 @@ Loss = Float[Tensor, ""]
 """What a step descends."""
 
 
-class Capture(ABC):
-    """A way to record a piece of work and to do it again; what it reads and writes stays where it is."""
+class Capture:
+    """Records a piece of work as a CUDA graph: a replay launches the hundreds of kernels of a step at once.
 
-    @abstractmethod
-    def warm(self, work: Callable[[], Loss]) -> Loss:
-        """Do the work once, as it will be recorded."""
-
-    @abstractmethod
-    def record(self, work: Callable[[], Loss]) -> tuple[Loss, Callable[[], None]]:
-        """Record the work without doing it: where its result will be, and what does it."""
-
-
-class CudaCapture(Capture):
-    """CUDA graphs: a replay launches the hundreds of kernels of a step at once."""
+    What the work reads and writes stays where it is.
+    """
 
     def __init__(self, device: torch.device) -> None:
         self.device = device
 
     def warm(self, work: Callable[[], Loss]) -> Loss:
-        """Work on a side stream, so that nothing of autograd stays bound to the default one."""
+        """Do the work once on a side stream, so that nothing of autograd stays bound to the default one."""
         with torch.cuda.device(self.device):
             here, side = torch.cuda.current_stream(), torch.cuda.Stream()  # type: ignore[no-untyped-call]
             side.wait_stream(here)
@@ -53,7 +43,10 @@ class CudaCapture(Capture):
         return loss
 
     def record(self, work: Callable[[], Loss]) -> tuple[Loss, Callable[[], None]]:
-        """Capture a graph; the current stream is restored even when that fails."""
+        """Record the work without doing it: where its result will be, and what does it.
+
+        The current stream is restored even when that fails.
+        """
         with torch.cuda.device(self.device):
             here, graph = torch.cuda.current_stream(), torch.cuda.CUDAGraph()
             try:

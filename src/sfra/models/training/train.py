@@ -18,7 +18,7 @@ from sfra.core.errors import InputError
 from sfra.models.forward import Images, Precision, bring_home, computing, device_of, lay_out, logits
 from sfra.models.training.cutmix import CutMix
 from sfra.models.training.resume import Moving, Resume, describe_run
-from sfra.models.training.stepper import CapturedStepper, CudaCapture, Stepper, step
+from sfra.models.training.stepper import Capture, CapturedStepper, Stepper, step
 
 __all__ = [
     "Epoch",
@@ -247,7 +247,7 @@ def make_stepper(student: nn.Module, training: Training, device: torch.device) -
         momentum: dict[str, Any] = {"momentum": training.momentum, "nesterov": training.nesterov}
         optimizer = torch.optim.SGD(student.parameters(), **shared, **momentum)
     if cuda:
-        return CapturedStepper(network, optimizer, training.label_smoothing, CudaCapture(device), plain=student)
+        return CapturedStepper(network, optimizer, training.label_smoothing, Capture(device), plain=student)
     return Stepper(network, optimizer, training.label_smoothing)
 
 
