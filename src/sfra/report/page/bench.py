@@ -16,9 +16,10 @@ from sfra.report.classes import Names, named_table, set_name, set_words
 from sfra.report.figures import Planned, Setting, plan_setting
 from sfra.report.figures.rows import Row, in_order
 from sfra.report.figures.style import Style
+from sfra.report.numbers import number, percent, signed
 from sfra.report.page.audit import View, audit_view, first_alike, flat, make_page
 from sfra.report.page.charts import Charts, rounded
-from sfra.report.page.html import number, percent, signed, table
+from sfra.report.page.html import table
 from sfra.report.sources import Bench, main_rows, with_names
 
 Pair = tuple[str, str]

@@ -7,7 +7,8 @@ from typing import Any
 
 from sfra.auditing.result import AuditResult
 from sfra.report.classes import Names, class_name
-from sfra.report.page.html import MISSING, number, percent, signed, span, table
+from sfra.report.numbers import MISSING, number, percent, signed, span
+from sfra.report.page.html import table
 
 Row = Mapping[str, Any]
 Table = dict[str, Any]
