@@ -81,17 +81,6 @@ def refusal(problem: SfraError) -> Outcome:
     return Outcome(loaded=False, text=f"{problem.what}{got}. To do: {way}")
 
 
-def made_rows() -> Iterator[tuple[str, ...]]:
-    """Make every case, the groups in their order."""
-    return case_rows(sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)))
-
-
-def other_rows() -> Iterator[tuple[str, ...]]:
-    """Make every case that needs another package, and name its version."""
-    for group, *row in case_rows(OTHERS.items()):
-        yield f"{group} {version(group.replace('.', '-'))}", *row
-
-
 def case_rows(cases: Iterable[tuple[str, Case]]) -> Iterator[tuple[str, ...]]:
     """Make each case in a folder of its own, and yield a row for it."""
     for name, case in cases:
@@ -150,9 +139,11 @@ def main() -> None:
     asked = parser.parse_args()
     page = asked.page.read_text(encoding="utf-8")
     header = ("what", "checkpoint", "outcome", "largest difference", "as what, or why not and the way out")
-    page = put(page, "made", table(header, made_rows()))
+    made = case_rows(sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)))
+    page = put(page, "made", table(header, made))
     if asked.others:
-        page = put(page, "others", table(("package", *header[1:]), other_rows()))
+        others = ((f"{name} {version(name.replace('.', '-'))}", *row) for name, *row in case_rows(OTHERS.items()))
+        page = put(page, "others", table(("package", *header[1:]), others))
     if asked.packages is not None:
         found = list(package_rows(asked.packages))
         if not found:

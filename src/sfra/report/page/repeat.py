@@ -46,7 +46,10 @@ def command(audit: AuditResult) -> str:
     """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
     settings = LATER | audit.settings
     parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
-    parts += [*_data(audit), *_architectures(audit), *_prepared(audit)]
+    parts += [*_data(audit), *_architectures(audit)]
+    prepared = audit.model.preprocess  # a model that says so itself does not mind being told
+    if prepared is not None and not isinstance(prepared, str):
+        parts += [[f"--{name}", text] for name, text in prepared.options().items()]
     parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
     parts += [] if settings["reset_row"] else [["--no-reset-row"]]
     expected = settings.get("expect_accuracy")
@@ -115,14 +118,6 @@ def _architectures(audit: AuditResult) -> list[Part]:
         named = pattern.fullmatch(audit.model.source)
         parts += [[option, named[1]]] if named else []
     return parts + ([["--reference-arch", other[1]]] if other and (not mine or mine[1] != other[1]) else [])
-
-
-def _prepared(audit: AuditResult) -> list[Part]:
-    """Say how images were prepared; a model that says so itself does not mind being told."""
-    done = audit.model.preprocess
-    if done is None or isinstance(done, str):
-        return []
-    return [[f"--{name}", text] for name, text in done.options().items()]
 
 
 def _features(audit: AuditResult) -> bool:
