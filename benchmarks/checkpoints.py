@@ -135,9 +135,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", type=Path, help="folder of unpacked wheels, called NAME-VERSION-...")
     parser.add_argument("--others", action="store_true", help="and what other packages write; all must be installed")
-    parser.add_argument("--page", type=Path, default=PAGE)
     asked = parser.parse_args()
-    page = asked.page.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     header = ("what", "checkpoint", "outcome", "largest difference", "as what, or why not and the way out")
     made = case_rows(sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)))
     page = put(page, "made", table(header, made))
@@ -149,7 +148,7 @@ def main() -> None:
         if not found:
             parser.error(f"no model in {asked.packages}: wheels must be unpacked first")
         page = put(page, "packages", table(("package", "file", "outcome", header[-1]), found))
-    write_text(asked.page, page)
+    write_text(PAGE, page)
 
 
 if __name__ == "__main__":

@@ -34,6 +34,7 @@ from sfra.attack import adam_kernels
 from sfra.attack.probes import codes, kernels
 from sfra.bench.tables.table import Column, Table
 from sfra.core.head import Head
+from timing import shortest
 
 RESULTS = Path(__file__).parent / "results"
 FILES = {"cpu": "goals", "cuda": "goals-h200"}
@@ -81,28 +82,16 @@ class Ceilings:
         return 4.0 * runs * classes * width * 2 * m * (classes - 1) * epochs / self.product
 
 
-def best(work: Callable[[], object]) -> float:
-    """Return the shortest time of five, after one that does not count; a GPU is waited for."""
-    taken = []
-    for _ in range(6):
-        began = time.perf_counter()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
-    return min(taken[1:])
-
-
 def ceilings_of_gpu() -> Ceilings:
     """Measure torch's random numbers, products and copies on the GPU."""
     numbers, other = (torch.empty(2**29, device="cuda") for _ in range(2))
     a, b = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
     low, low_b = a.bfloat16(), b.bfloat16()
     return Ceilings(
-        normals=numbers.numel() / best(numbers.normal_),
-        product=2 * 8192**3 / best(lambda: a @ b),
-        half_product=2 * 8192**3 / best(lambda: low @ low_b),
-        copy=8 * numbers.numel() / best(lambda: other.copy_(numbers)),
+        normals=numbers.numel() / shortest(numbers.normal_),
+        product=2 * 8192**3 / shortest(lambda: a @ b),
+        half_product=2 * 8192**3 / shortest(lambda: low @ low_b),
+        copy=8 * numbers.numel() / shortest(lambda: other.copy_(numbers)),
     )
 
 
@@ -112,18 +101,18 @@ def ceilings() -> Ceilings:
     Products are torch's or the compiled ones of one core, times the cores: torch's leave half of some processors idle.
     """
     indices, out = np.arange(20_000), np.empty((20_000, 128), np.float32)
-    normal = best(lambda: kernels.make_draws(indices, 0, np.uint64(0), codes.GAUSSIAN, out))
+    normal = shortest(lambda: kernels.make_draws(indices, 0, np.uint64(0), codes.GAUSSIAN, out))
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     low, many = a.bfloat16(), torch.empty(64 * MIB)
     other = torch.empty_like(many)
     rows, row, z = torch.arange(256).numpy(), a[0, :256].numpy(), torch.empty(257, 260).numpy()
     x, w = torch.randn(256, 512).numpy(), torch.randn(256, 512).numpy()
-    own = best(lambda: adam_kernels.logits(w, row, x, rows, z, 0, 256))
+    own = shortest(lambda: adam_kernels.logits(w, row, x, rows, z, 0, 256))
     return Ceilings(
         normals=CORES * out.size / normal,
-        product=max(2 * 2048**3 / best(lambda: a @ b), CORES * 2 * 256 * 256 * 512 / own),
-        half_product=2 * 2048**3 / best(lambda: low @ low),
-        copy=8 * len(many) / best(lambda: other.copy_(many)),
+        product=max(2 * 2048**3 / shortest(lambda: a @ b), CORES * 2 * 256 * 256 * 512 / own),
+        half_product=2 * 2048**3 / shortest(lambda: low @ low),
+        copy=8 * len(many) / shortest(lambda: other.copy_(many)),
     )
 
 

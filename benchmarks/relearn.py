@@ -21,6 +21,7 @@ from sfra.attack.adam_kernels import logits
 from sfra.attack.relearn import relearn
 from sfra.core.cpu import one_thread
 from sfra.core.head import Head
+from timing import shortest, shortest_of_each
 
 
 class Probes(NamedTuple):
@@ -57,19 +58,6 @@ def train_plainly(head: Head, probes: Probes, epochs: int, batch_size: int) -> N
         path.append((linear.weight.detach().clone(), total))
 
 
-def best_seconds(work: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Return the shortest of several timings, clock and processor, after one call that does not count."""
-    work()
-    taken = []
-    for _ in range(repeats):
-        start = time.perf_counter(), time.process_time()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        taken.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    return min(clock for clock, _ in taken), min(cpu for _, cpu in taken)
-
-
 def product_seconds(head: Head, probes: Probes, batch_size: int, repeats: int, dtype: torch.dtype) -> float:
     """Return the processor time of the two products of one step, on one core and without anything around them."""
     x, weight = probes.samples[:batch_size].cpu().to(dtype), head.weight.to(dtype)
@@ -82,7 +70,7 @@ def product_seconds(head: Head, probes: Probes, batch_size: int, repeats: int, d
             torch.mm(residual.T, x)
 
     with one_thread():
-        return best_seconds(products, repeats)[1] / steps
+        return shortest(products, repeats, time.process_time) / steps
 
 
 def compiled_speed(head: Head, probes: Probes, batch_size: int, repeats: int) -> float:
@@ -94,7 +82,7 @@ def compiled_speed(head: Head, probes: Probes, batch_size: int, repeats: int) ->
         for _ in range(steps):
             logits(head.weight.numpy(), head.bias.numpy(), x, order, z, 0, head.classes)
 
-    return 2e-9 * steps * head.weight.numel() * len(x) / best_seconds(products, repeats)[1]
+    return 2e-9 * steps * head.weight.numel() * len(x) / shortest(products, repeats, time.process_time)
 
 
 def main() -> None:
@@ -121,7 +109,8 @@ def main() -> None:
     print(f"{'':18} {'clock s':>9} {'ratio':>7} {'cpu s':>9} {'ratio':>7}  GFLOP/s")
     plain: list[float] = []
     for name, work in works.items():
-        times = [t * 100 / options.epochs for t in best_seconds(work, options.repeats)]
+        spent = shortest_of_each(work, options.repeats, time.perf_counter, time.process_time)
+        times = [100 * seconds / options.epochs for seconds in spent]
         plain = plain or times
         clock, cpu = (plain[i] / times[i] for i in (0, 1))
         loss = 0 if name.startswith("plain") else 2 / options.epochs  # relearning begins with the loss of the head

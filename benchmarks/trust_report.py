@@ -23,6 +23,7 @@ from unittest.mock import patch
 import polars as pl
 from msgspec.structs import replace
 
+from checkpoints import put
 from sfra.auditing.control import is_seen
 from sfra.auditing.result import Control, Hidden, Score
 from sfra.auditing.rules import VERDICT_RULE
@@ -254,8 +255,8 @@ def main() -> None:
     if asked.docs:
         own = judged.filter(control="self")
         plot(own, DOCS / "trust.svg")
-        before, mark, rest = (DOCS / "trust.md").read_text(encoding="utf-8").partition("<!-- table: rates -->\n")
-        write_text(DOCS / "trust.md", f"{before}{mark}{rate_table(own)}\n{rest[rest.index('<!-- end -->') :]}")
+        page = (DOCS / "trust.md").read_text(encoding="utf-8")
+        write_text(DOCS / "trust.md", put(page, "rates", rate_table(own)))
 
 
 if __name__ == "__main__":
