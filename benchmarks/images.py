@@ -102,9 +102,9 @@ def _unpack(job: tuple[Path, str, Path]) -> int:
         (folder / rest).parent.mkdir(parents=True, exist_ok=True)
         (folder / rest).write_bytes(content)
         return 1
-    mosaic = Image.open(io.BytesIO(content))
-    told = json.loads(mosaic.info["xmp"])
-    mosaic, (width, height) = mosaic.convert("RGB"), told["size"]
+    opened = Image.open(io.BytesIO(content))
+    mosaic, told = opened.convert("RGB"), json.loads(opened.info["xmp"])
+    width, height = told["size"]
     for place, image in enumerate(told["names"]):
         left, top = place % SIDE * width, place // SIDE * height
         target = (folder / image).with_suffix(".png")

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import polars as pl
 
@@ -278,12 +279,13 @@ def over_the_classes_of(group: Group, side: Side) -> Side:
 
     sure = side.inner.get("bad-teacher", {}).keys() == own.inner.get("bad-teacher", {}).keys()
     names = ("retain", "forget", "kept", "pra", "probe", "inner", "cosine")
+    shared: dict[str, Any] = {name: common(getattr(side, name), getattr(own, name)) for name in names}
     return replace(
         side,
         rs={reading: common(some, own.rs[reading]) for reading, some in side.rs.items()},
         delta={reading: common(some, own.delta[reading]) for reading, some in side.delta.items()},
         confidence=side.confidence if sure else {},
-        **{name: common(getattr(side, name), getattr(own, name)) for name in names},
+        **shared,
     )
 
 
