@@ -52,10 +52,8 @@ notebook: $(VENV)/.dev  ## Run the example notebook and keep what it shows
 examples: $(VENV)/.dev  ## Run every example
 	@set -e; for example in examples/*.py; do echo "== $$example"; $(BIN)/python $$example; done
 
-bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, check its models, and its page in a browser
-	rm -rf build/digits
-	$(BIN)/python benchmarks/digits.py --store build/digits
-	SFRA_DIGITS_STORE=build/digits $(BIN)/python -m pytest tests/report/test_browser_digits.py
+bench: $(VENV)/.dev  ## Run the digits benchmark from nothing to tables, and check its models
+	$(BIN)/python benchmarks/digits.py
 
 package: $(VENV)/.dev  ## Build wheel and sdist, install the wheel into an empty environment, audit and run the demo there
 	rm -rf dist build/empty

@@ -81,17 +81,6 @@ def refusal(problem: SfraError) -> Outcome:
     return Outcome(loaded=False, text=f"{problem.what}{got}. To do: {way}")
 
 
-def made_rows() -> Iterator[tuple[str, ...]]:
-    """Make every case, the groups in their order."""
-    return case_rows(sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)))
-
-
-def other_rows() -> Iterator[tuple[str, ...]]:
-    """Make every case that needs another package, and name its version."""
-    for group, *row in case_rows(OTHERS.items()):
-        yield f"{group} {version(group.replace('.', '-'))}", *row
-
-
 def case_rows(cases: Iterable[tuple[str, Case]]) -> Iterator[tuple[str, ...]]:
     """Make each case in a folder of its own, and yield a row for it."""
     for name, case in cases:
@@ -146,19 +135,20 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--packages", type=Path, help="folder of unpacked wheels, called NAME-VERSION-...")
     parser.add_argument("--others", action="store_true", help="and what other packages write; all must be installed")
-    parser.add_argument("--page", type=Path, default=PAGE)
     asked = parser.parse_args()
-    page = asked.page.read_text(encoding="utf-8")
+    page = PAGE.read_text(encoding="utf-8")
     header = ("what", "checkpoint", "outcome", "largest difference", "as what, or why not and the way out")
-    page = put(page, "made", table(header, made_rows()))
+    made = case_rows(sorted(CASES.items(), key=lambda item: GROUPS.index(item[1].group)))
+    page = put(page, "made", table(header, made))
     if asked.others:
-        page = put(page, "others", table(("package", *header[1:]), other_rows()))
+        others = ((f"{name} {version(name.replace('.', '-'))}", *row) for name, *row in case_rows(OTHERS.items()))
+        page = put(page, "others", table(("package", *header[1:]), others))
     if asked.packages is not None:
         found = list(package_rows(asked.packages))
         if not found:
             parser.error(f"no model in {asked.packages}: wheels must be unpacked first")
         page = put(page, "packages", table(("package", "file", "outcome", header[-1]), found))
-    write_text(asked.page, page)
+    write_text(PAGE, page)
 
 
 if __name__ == "__main__":

@@ -37,12 +37,6 @@ WORKS = {"probes": "drawing the probes", "relearning": "relearning, one epoch"}
 COLOURS = ["#0072b2", "#d55e00"]
 
 
-def make_head(classes: int, width: int) -> Head:
-    """Make a head of random rows of equal lengths."""
-    rows = torch.randn(classes, width, generator=torch.Generator().manual_seed(0))
-    return Head(2.0 * torch.nn.functional.normalize(rows, dim=1))
-
-
 def cpu_seconds(work: Callable[[], object]) -> float:
     """Return the CPU time of all threads."""
     began = time.process_time()
@@ -51,8 +45,9 @@ def cpu_seconds(work: Callable[[], object]) -> float:
 
 
 def measure(C: int, d: int, N: int, M: int) -> dict[str, float]:
-    """Draw the probes of one head and relearn it; the first loss counts as half an epoch."""
-    head = make_head(C, d)
+    """Draw the probes of a head of random rows of equal lengths, and relearn it; its first loss is half an epoch."""
+    rows = torch.randn(C, d, generator=torch.Generator().manual_seed(0))
+    head = Head(2.0 * torch.nn.functional.normalize(rows, dim=1))
     found = []
     drawing = cpu_seconds(lambda: found.append(sample_probes(head, 0, n=N, m=M)))
     learning = cpu_seconds(lambda: relearn(head, found[0], epochs=2))

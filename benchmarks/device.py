@@ -20,7 +20,7 @@ from unittest.mock import patch
 import torch
 
 import probes
-from sfra.attack.probes import choose, counter_stream, device_weights, sample, sample_probes, stream, torch_loops
+from sfra.attack.probes import counter_stream, device_weights, sample, sample_probes, stream
 from sfra.attack.probes.device_lines import DeviceLines
 from sfra.attack.probes.device_weights import DeviceWeightedStream
 from sfra.attack.probes.pools import Pools
@@ -45,12 +45,6 @@ PARTS: list[tuple[Any, str]] = [
 ]
 
 
-def wait() -> None:
-    """Wait for the device."""
-    if torch.cuda.is_available():
-        torch.cuda.synchronize()
-
-
 class Spent:
     """Add up the time inside each part that is not inside another one."""
 
@@ -63,13 +57,13 @@ class Spent:
         """Return the function, timed."""
 
         def timed(*given: Any, **named: Any) -> Any:
-            wait()
+            torch.cuda.synchronize()
             self._inner.append(0.0)
             began = time.perf_counter()
             try:
                 return work(*given, **named)
             finally:
-                wait()
+                torch.cuda.synchronize()
                 took = time.perf_counter() - began
                 self.seconds[name] += took - self._inner.pop()
                 self.calls[name] += 1
@@ -93,10 +87,10 @@ def report(run: Callable[[], Any], loops: Any) -> None:
         spent.wrap("rest", run)()
     for name, seconds in sorted(spent.seconds.items(), key=lambda part: -part[1]):
         print(f"  {name:36} {1e3 * seconds:10.2f} ms {spent.calls[name]:7} calls")
-    wait()
+    torch.cuda.synchronize()
     began = time.perf_counter()
     run()
-    wait()
+    torch.cuda.synchronize()
     print(f"  {'whole':36} {1e3 * (time.perf_counter() - began):10.2f} ms")
 
 
@@ -107,30 +101,20 @@ def main() -> None:
     parser.add_argument("--head", type=Path, help="weight and bias of another head, .npz")
     parser.add_argument("--n", type=int)
     parser.add_argument("--m", type=int)
-    parser.add_argument("--device", default="cuda")
     parser.add_argument("--torch", action="store_true", help="without Triton")
     given = parser.parse_args()
     case = probes.CASES[given.case]
     head = Head.load(given.head) if given.head else case.head()
     if given.torch:
         device_weights.find_spec = stream.find_spec = lambda _: None  # type: ignore[assignment]
-    loops = device_weights.loops_on(torch.device(given.device))
-    if given.device == "cpu":  # the parts of a GPU's path, for a look at them
-        choose.prepare = prepare_here
-    path = "auto" if given.device == "cuda" else "weighted"
+    loops = device_weights.loops_on(torch.device("cuda"))
     n, m = given.n or case.n, given.m or case.m
-    print(f"{given.head or given.case} on {given.device}, {loops.__name__}, torch {torch.__version__}")
+    print(f"{given.head or given.case}, {loops.__name__}, torch {torch.__version__}")
 
     def run() -> Any:
-        return sample_probes(head, 0, n=n, m=m, device=given.device, path=path)
+        return sample_probes(head, 0, n=n, m=m, device="cuda")
 
     report(run, loops)
-
-
-def prepare_here(weight: Any, bias: Any, retain: Any, seed: int, device: torch.device, _: Any) -> Any:
-    """Prepare the weighted stream as for a GPU."""
-    lines = DeviceLines.of(weight, bias, retain, device)
-    return lines, device_weights.pilot_on_device(lines, seed, torch_loops)
 
 
 if __name__ == "__main__":

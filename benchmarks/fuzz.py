@@ -158,7 +158,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=Limits.seconds, help="of one input")
     parser.add_argument("--only", metavar="KIND[:NUMBER]", help="one kind of inputs, or one input")
-    parser.add_argument("--words", action="store_true", help="also count what the refusals say")
     parser.add_argument("--keep", type=Path, help="folder for inputs that show a defect")
     parser.add_argument("--out", type=Path, help="file for the counts, .csv")
     parser.add_argument("--sum", type=Path, nargs="+", metavar="CSV", help="only add up the counts of several seeds")
@@ -178,9 +177,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 found.append(outcome)
                 if outcome.result in DEFECTS or (chosen.only and ":" in chosen.only):
                     print(f"{outcome.result}: {kind}:{number} ({outcome.seconds:.1f} s): {outcome.detail}", flush=True)
-    if chosen.words:
-        for (kind, detail), count in Counter((one.kind, one.detail) for one in found).most_common():
-            print(f"{count:6d}  {kind}: {detail}")
     return _tell(table(found), chosen.out)
 
 

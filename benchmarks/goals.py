@@ -14,27 +14,27 @@ products of relearning, would take alone at the speeds of the same run: nothing 
 from __future__ import annotations
 
 import argparse
-import csv
-import json
 import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 import torch
 
 import grid
 import probes
 from sfra.attack import adam_kernels
-from sfra.attack.probes import codes, kernels, sample_probes
+from sfra.attack.probes import codes, kernels
 from sfra.bench.tables.table import Column, Table
 from sfra.core.head import Head
+from timing import shortest
 
 RESULTS = Path(__file__).parent / "results"
 FILES = {"cpu": "goals", "cuda": "goals-h200"}
@@ -82,28 +82,16 @@ class Ceilings:
         return 4.0 * runs * classes * width * 2 * m * (classes - 1) * epochs / self.product
 
 
-def best(work: Callable[[], object]) -> float:
-    """Return the shortest time of five, after one that does not count; a GPU is waited for."""
-    taken = []
-    for _ in range(6):
-        began = time.perf_counter()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
-    return min(taken[1:])
-
-
 def ceilings_of_gpu() -> Ceilings:
     """Measure torch's random numbers, products and copies on the GPU."""
     numbers, other = (torch.empty(2**29, device="cuda") for _ in range(2))
     a, b = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
     low, low_b = a.bfloat16(), b.bfloat16()
     return Ceilings(
-        normals=numbers.numel() / best(numbers.normal_),
-        product=2 * 8192**3 / best(lambda: a @ b),
-        half_product=2 * 8192**3 / best(lambda: low @ low_b),
-        copy=8 * numbers.numel() / best(lambda: other.copy_(numbers)),
+        normals=numbers.numel() / shortest(numbers.normal_),
+        product=2 * 8192**3 / shortest(lambda: a @ b),
+        half_product=2 * 8192**3 / shortest(lambda: low @ low_b),
+        copy=8 * numbers.numel() / shortest(lambda: other.copy_(numbers)),
     )
 
 
@@ -113,18 +101,18 @@ def ceilings() -> Ceilings:
     Products are torch's or the compiled ones of one core, times the cores: torch's leave half of some processors idle.
     """
     indices, out = np.arange(20_000), np.empty((20_000, 128), np.float32)
-    normal = best(lambda: kernels.make_draws(indices, 0, np.uint64(0), codes.GAUSSIAN, out))
+    normal = shortest(lambda: kernels.make_draws(indices, 0, np.uint64(0), codes.GAUSSIAN, out))
     a, b = torch.randn(2048, 2048), torch.randn(2048, 2048)
     low, many = a.bfloat16(), torch.empty(64 * MIB)
     other = torch.empty_like(many)
     rows, row, z = torch.arange(256).numpy(), a[0, :256].numpy(), torch.empty(257, 260).numpy()
     x, w = torch.randn(256, 512).numpy(), torch.randn(256, 512).numpy()
-    own = best(lambda: adam_kernels.logits(w, row, x, rows, z, 0, 256))
+    own = shortest(lambda: adam_kernels.logits(w, row, x, rows, z, 0, 256))
     return Ceilings(
         normals=CORES * out.size / normal,
-        product=max(2 * 2048**3 / best(lambda: a @ b), CORES * 2 * 256 * 256 * 512 / own),
-        half_product=2 * 2048**3 / best(lambda: low @ low),
-        copy=8 * len(many) / best(lambda: other.copy_(many)),
+        product=max(2 * 2048**3 / shortest(lambda: a @ b), CORES * 2 * 256 * 256 * 512 / own),
+        half_product=2 * 2048**3 / shortest(lambda: low @ low),
+        copy=8 * len(many) / shortest(lambda: other.copy_(many)),
     )
 
 
@@ -145,16 +133,16 @@ def run(command: list[str], repeats: int = 1, code: int = 0) -> tuple[float, flo
 
 def draw(name: str, most: Ceilings, device: str) -> Row:
     """Measure the probes of a case of ``probes.py``, and the plain procedure on a part of it."""
-    case, found = probes.CASES[name], probes.measure(name, device)
-    fast = found["fast"]
-    return Row(
-        name=name,
-        seconds=fast["seconds"],
-        memory_mib=fast["peak_mib"],
-        draws=fast["draws"],
-        plain_seconds=found["plain"]["whole_seconds"],
-        bound_seconds=most.probes(fast["draws"], case.classes, min(case.classes - 1, case.width)),
-    )
+    found = probes.measure(name, device)
+    row = drawn(name, probes.CASES[name].head(), found["fast"], most)
+    return replace(row, plain_seconds=found["plain"]["whole_seconds"])
+
+
+def drawn(name: str, head: Head, fast: dict[str, Any], most: Ceilings) -> Row:
+    """Set what the probes of a head took beside the bound."""
+    bound = most.probes(fast["draws"], head.classes, min(head.classes - 1, head.width))
+    spent = {"seconds": fast["seconds"], "memory_mib": fast["peak_mib"], "draws": fast["draws"]}
+    return Row(name=name, bound_seconds=bound, **spent)
 
 
 def write_inputs(folder: Path, head: Head) -> None:
@@ -223,29 +211,11 @@ def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
     if head is None:
         sys.exit(f"{name} needs --head, the weight and bias of a head of 1000 classes")
     if name == "imagenet-head":
-        return draw_head(head, most, device)
+        fast = probes.in_process("fast", "imagenet", device, head)
+        if fast["inside"] < 1:
+            sys.exit(f"a share of {1 - fast['inside']:.1e} of the probes lies outside the region of its class")
+        return drawn(name, Head.load(head), fast, most)
     return audit(name, Head.load(head), most, n=50_000, m=25, epochs=100, **usual)
-
-
-def draw_head(path: Path, most: Ceilings, device: str) -> Row:
-    """Measure the probes of a stored head, in a fresh process."""
-    command = [sys.executable, __file__, "--head", str(path), "--device", device, "--here"]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
-    found: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
-    head = Head.load(path)
-    bound = most.probes(found["draws"], head.classes, min(head.classes - 1, head.width))
-    return Row(name="imagenet-head", bound_seconds=bound, **found)
-
-
-def draw_here(path: Path, device: str) -> None:
-    """Draw the probes of a stored head and print what they took, once everything is compiled."""
-    head, n, m = Head.load(path), 50_000, 25
-    sample_probes(head, 0, n=200 if device == "cpu" else n, m=1, device=device)
-    drawn, costs = probes.timed(lambda: sample_probes(head, 0, n=n, m=m, device=device), device)
-    inside = probes.share_inside(head, drawn)
-    if inside < 1:
-        sys.exit(f"a share of {1 - inside:.1e} of the probes lies outside the region of its class")
-    print(json.dumps({"seconds": costs["seconds"], "memory_mib": costs["peak_mib"], "draws": drawn.draws}))
 
 
 def table(device: str) -> Table:
@@ -288,14 +258,10 @@ def main() -> None:
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(WORK)}")
     parser.add_argument("--device", choices=FILES, default="cpu")
     parser.add_argument("--head", type=Path, help="weight and bias of a head of 1000 classes")
-    parser.add_argument("--here", action="store_true", help=argparse.SUPPRESS)
     parser.add_argument("--table", action="store_true", help="only show what is stored")
     given = parser.parse_args()
     if unknown := set(given.names) - set(WORK):
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(WORK)}")
-    if given.here:
-        draw_here(given.head, given.device)
-        return
     if not given.table:
         most = ceilings() if given.device == "cpu" else ceilings_of_gpu()
         write([asdict(most)], given.device, "-ceilings")
@@ -318,23 +284,14 @@ def keep(row: Row, device: str) -> None:
 
 
 def read(device: str, what: str = "") -> list[dict[str, Any]]:
-    """Read the rows of a device, numbers as such; what was not measured is None."""
+    """Read the rows of a device; what was not measured is None."""
     path = RESULTS / f"{FILES[device]}{what}.csv"
-    if not path.is_file():
-        return []
-    with path.open(encoding="utf-8", newline="") as file:
-        found = list(csv.DictReader(file))
-    return [
-        {key: text if key == "name" else float(text) if text else None for key, text in row.items()} for row in found
-    ]
+    return pl.read_csv(path).to_dicts() if path.is_file() else []
 
 
 def write(rows: list[dict[str, Any]], device: str, what: str = "") -> None:
     """Write rows of a device, which all have the same columns."""
-    with (RESULTS / f"{FILES[device]}{what}.csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, rows[0], lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    pl.DataFrame(rows, infer_schema_length=None, strict=False).write_csv(RESULTS / f"{FILES[device]}{what}.csv")
 
 
 if __name__ == "__main__":

@@ -6,15 +6,13 @@
 
 The heads are those of ``reproduction/cifar10-resnet18``; time does not depend on the features, so they are made: 10,000
 test and 2,500 validation vectors beside the row of their class. Models come with the audit of their reference, as in
-the protocol. Prints the seconds of the whole run, of the audits in it, and where the processor time of one audit goes.
+the protocol. Prints the seconds of the whole run and of the audits in it.
 """
 
 from __future__ import annotations
 
 import argparse
-import cProfile
 import os
-import pstats
 import tempfile
 import time
 from pathlib import Path
@@ -24,7 +22,6 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
-from sfra.auditing.audit import audit
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.pool import cores
 from sfra.bench.engine.run import run
@@ -33,15 +30,12 @@ from sfra.bench.engine.summary import Summary
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.tasks.models import FEATURES, HEAD
-from sfra.core.cpu import one_thread
 from sfra.core.head import Head
 from sfra.data import FeatureSet
 
 PROTOCOL = "cifar10-resnet18"
 HEADS = Path(__file__).parents[1] / "reproduction" / PROTOCOL / "heads.safetensors"
 SIZES = {"test": 10_000, "validation": 2500}
-PARTS = {"probes": "_probes", "relearning": "_relearn", "measuring": "measure"}
-"""Parts of an audit, by the function that does them."""
 
 
 def made_features(head: Head, count: int) -> FeatureSet:
@@ -74,23 +68,6 @@ def fill(store: Store, goals: list[Goal]) -> None:
                     store_features(store, cell.needs[split], Head(weight, bias), split)
 
 
-def profile(settings: dict[str, Any]) -> dict[str, float]:
-    """Return the processor seconds of one audit in a process that has made one before, and those of its parts."""
-    heads = load_file(HEADS)
-    head = Head(heads["delete-0.weight"], heads["delete-0.bias"])
-    data = {name: made_features(head, count) for name, count in SIZES.items()}
-
-    def work() -> None:
-        audit(head, 0, data=data["test"], validation=data["validation"], self_controls=0, threads=1, **settings)
-
-    watched = cProfile.Profile(time.process_time)
-    with one_thread():
-        work()
-        watched.runcall(work)
-    cumulative = {key[2]: times[3] for key, times in pstats.Stats(watched).stats.items()}  # type: ignore[attr-defined]
-    return {"whole": cumulative["work"], **{part: cumulative[name] for part, name in PARTS.items()}}
-
-
 def timed(audits: int, workers: int, settings: dict[str, Any], device: str = "cpu") -> tuple[Summary, list[float]]:
     """Run audits of the grid in a temporary store; returns how that went, and the seconds of each."""
     protocol = msgspec.structs.replace(load_protocol(PROTOCOL), audit=settings, controls=())
@@ -118,10 +95,6 @@ def main() -> None:
         f"{len(done.computed)} audits, {len(done.failed)} failed, {settings}, {asked.workers} workers, {asked.device}"
     )
     print(f"{done.seconds:.1f} s, {sum(spent):.1f} s of workers in audits, {sum(spent) / len(spent):.2f} s each")
-    if asked.device != "cpu":
-        return
-    parts = profile(settings)
-    print("one audit, CPU seconds: " + ", ".join(f"{name} {seconds:.2f}" for name, seconds in parts.items()))
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import json
 import zipfile
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
 from itertools import chain, groupby
 from pathlib import Path
 
@@ -27,8 +28,8 @@ LOSSLESS = (".png", ".bmp")
 LIMIT = 48
 """MiB of a chunk."""
 
-Members = list[tuple[str, bytes]]
-"""Files that belong together, by name."""
+Member = tuple[str, bytes]
+"""A file of an archive: its name and content."""
 
 
 def pack(folder: Path, out: Path, *, limit: int = LIMIT * 2**20) -> list[Path]:
@@ -37,10 +38,10 @@ def pack(folder: Path, out: Path, *, limit: int = LIMIT * 2**20) -> list[Path]:
     images = [path for path in files if path.suffix.lower() in LOSSLESS]
     folders = [list(same) for _, same in groupby(images, key=lambda path: path.parent)]
     jobs = [(folder, same[i : i + SIDE * SIDE]) for same in folders for i in range(0, len(same), SIDE * SIDE)]
-    others = ([(f"files/{path.relative_to(folder)}", path.read_bytes())] for path in sorted(set(files) - set(images)))
+    others = ((f"files/{path.relative_to(folder)}", path.read_bytes()) for path in sorted(set(files) - set(images)))
     out.mkdir(parents=True, exist_ok=True)
     with ProcessPoolExecutor() as pool:
-        return list(_chunks(chain((pair for some in pool.map(_mosaics, jobs) for pair in some), others), out, limit))
+        return list(_chunks(chain(chain.from_iterable(pool.map(_mosaics, jobs)), others), out, limit))
 
 
 def unpack(chunks: Iterable[Path], folder: Path) -> int:
@@ -48,31 +49,28 @@ def unpack(chunks: Iterable[Path], folder: Path) -> int:
     jobs: list[tuple[Path, str, Path]] = []
     for chunk in chunks:
         with zipfile.ZipFile(chunk) as archive:
-            jobs += [(chunk, one, folder) for one in ("", *archive.namelist()) if not one or one.endswith(".webp")]
+            jobs += [(chunk, name, folder) for name in archive.namelist()]
     with ProcessPoolExecutor() as pool:
-        return sum(pool.map(_unpack, jobs))
+        return sum(pool.map(_unpack, jobs, chunksize=16))
 
 
-def _chunks(groups: Iterable[Members], out: Path, limit: int) -> Iterator[Path]:
-    """Fill one archive after another, what belongs together into one; the bytes are compressed already."""
-    archive, size, number = None, 0, 0
-    for group in groups:
-        more = sum(len(content) + 2 * len(name.encode()) + 256 for name, content in group)
-        if archive is None or size + more > limit:
-            if archive is not None:
-                archive.close()
-            path = out / f"{number:02}.zip"
-            archive, size, number = zipfile.ZipFile(path, "w"), 256, number + 1
-            yield path
-        for name, content in group:
+def _chunks(members: Iterable[Member], out: Path, limit: int) -> Iterator[Path]:
+    """Fill one archive after another; the bytes are compressed already."""
+    with ExitStack() as stack:
+        size, number = limit, 0
+        for name, content in members:
+            more = len(content) + 2 * len(name.encode()) + 256
+            if size + more > limit:
+                stack.close()
+                path = out / f"{number:02}.zip"
+                archive, size, number = stack.enter_context(zipfile.ZipFile(path, "w")), 256, number + 1
+                yield path
             archive.writestr(zipfile.ZipInfo(name), content)
-        size += more
-    if archive is not None:
-        archive.close()
+            size += more
 
 
-def _mosaics(job: tuple[Path, list[Path]]) -> list[Members]:
-    """Put images of one folder side by side, those of one size and mode together, and list their names."""
+def _mosaics(job: tuple[Path, list[Path]]) -> list[Member]:
+    """Put images of one folder side by side, those of one size and mode together; their names travel inside."""
     folder, files = job
     found: dict[tuple[str, tuple[int, int]], list[tuple[str, Image.Image]]] = {}
     for path in files:
@@ -83,40 +81,36 @@ def _mosaics(job: tuple[Path, list[Path]]) -> list[Members]:
         found.setdefault((image.mode, image.size), []).append((path.relative_to(folder).as_posix(), image))
     members = []
     for (mode, (width, height)), some in found.items():
-        rows = -(-len(some) // SIDE)
-        mosaic = Image.new("RGB", (SIDE * width, rows * height))
+        mosaic = Image.new("RGB", (SIDE * width, -(-len(some) // SIDE) * height))
         for place, (_, image) in enumerate(some):
             mosaic.paste(image.convert("RGB"), (place % SIDE * width, place // SIDE * height))
-        buffer = io.BytesIO()
-        mosaic.save(buffer, "WEBP", lossless=True, quality=100, method=4)
         names = [name for name, _ in some]
-        told = {"mode": mode, "size": [width, height], "names": names}
-        start = f"mosaics/{names[0]}"
-        members.append([(f"{start}.webp", buffer.getvalue()), (f"{start}.json", json.dumps(told).encode())])
+        told = json.dumps({"mode": mode, "size": [width, height], "names": names})
+        buffer = io.BytesIO()
+        mosaic.save(buffer, "WEBP", lossless=True, quality=100, method=4, xmp=told.encode())
+        members.append((f"mosaics/{names[0]}.webp", buffer.getvalue()))
     return members
 
 
 def _unpack(job: tuple[Path, str, Path]) -> int:
-    """Write the images of a mosaic or, without a name, all files of a chunk that travel as they are."""
+    """Write the images of a mosaic, or a file that travelled as it is; return how many."""
     chunk, name, folder = job
     with zipfile.ZipFile(chunk) as archive:
-        if not name:
-            return sum(_write(folder, one, archive.read(one)) for one in archive.namelist() if one.startswith("files/"))
-        content, told = archive.read(name), json.loads(archive.read(name.removesuffix(".webp") + ".json"))
-    mosaic, (width, height) = Image.open(io.BytesIO(content)).convert("RGB"), told["size"]
+        content = archive.read(name)
+    kind, _, rest = name.partition("/")
+    if kind == "files":
+        (folder / rest).parent.mkdir(parents=True, exist_ok=True)
+        (folder / rest).write_bytes(content)
+        return 1
+    opened = Image.open(io.BytesIO(content))
+    mosaic, told = opened.convert("RGB"), json.loads(opened.info["xmp"])
+    width, height = told["size"]
     for place, image in enumerate(told["names"]):
         left, top = place % SIDE * width, place // SIDE * height
         target = (folder / image).with_suffix(".png")
         target.parent.mkdir(parents=True, exist_ok=True)
         mosaic.crop((left, top, left + width, top + height)).convert(told["mode"]).save(target, compress_level=1)
     return len(told["names"])
-
-
-def _write(folder: Path, name: str, content: bytes) -> int:
-    target = folder / name.removeprefix("files/")
-    target.parent.mkdir(parents=True, exist_ok=True)
-    target.write_bytes(content)
-    return 1
 
 
 def main() -> None:

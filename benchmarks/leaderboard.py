@@ -13,7 +13,6 @@ audit in the rows are kept. ``again`` runs the command that the page prints for 
 from __future__ import annotations
 
 import argparse
-import io
 import json
 import shlex
 import subprocess
@@ -22,17 +21,15 @@ import tarfile
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import torch
 from safetensors.torch import load, load_file
 
 from reproduction.heads import OF_FORGET, OF_OTHERS
 from reproduction.leaderboard import command_of, leaderboard, models_folder
 from reproduction.rows import ROOT, VERDICT, Group
-from retrainings import kept_rows
-from several import rounded
 from sfra.core.files import write_atomically
-from stored import append
+from sfra.core.head import Head
+from stored import append, kept_rows, write_features
 
 COLUMNS = ("protocol", "method", "forget", "rs", "delta_rs", "rs_std", "verdict", "row_rs", "row_delta_rs")
 
@@ -52,13 +49,9 @@ def keep(group: Group, heads: Path, features: Sequence[Path]) -> None:
             if not torch.equal(head["weight"], known.get(f"{name}.weight", head["weight"])):
                 print(f"{name}: left out, its head is another")
                 continue
-            chosen = kept_rows(labels, [int(forget)], OF_FORGET, OF_OTHERS)
-            kept = rounded(data[f"{name}.features"][chosen].numpy())
-            arrays = {"features": kept, "labels": labels[chosen].numpy().astype(np.uint8)}
-            for file, some in (("head", {k: v.numpy() for k, v in head.items()}), ("features", arrays)):
-                buffer = io.BytesIO()
-                np.savez_compressed(buffer, **some)
-                write_atomically(models_folder(group) / name / f"{file}.npz", buffer.getvalue())
+            chosen, folder = kept_rows(labels, [int(forget)], OF_FORGET, OF_OTHERS), models_folder(group) / name
+            Head(**head).save(folder / "head.npz")
+            write_features(folder / "features.npz", data[f"{name}.features"][chosen], labels[chosen], coarse=True)
 
 
 def again(group: Group, names: Sequence[str]) -> None:

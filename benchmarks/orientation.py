@@ -90,11 +90,10 @@ def main() -> None:
     """Audit, and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="folder of unpacked wheels")
-    parser.add_argument("--page", type=Path, default=PAGE)
     asked = parser.parse_args()
     header = ("switched off", "verdict", "retain and forget before", "RS", "RS, fresh row", "hidden classes seen")
     made = table(header, rows(next(iter(sorted(asked.folder.rglob(NAME))))))
-    write_text(asked.page, put(asked.page.read_text(encoding="utf-8"), "orientation", made))
+    write_text(PAGE, put(PAGE.read_text(encoding="utf-8"), "orientation", made))
 
 
 if __name__ == "__main__":

@@ -2,11 +2,7 @@
 
 Heads come from a folder with ``original``, ``retrained-K-a`` and ``retrained-K-b`` (trained without class K), each with
 ``head.npz`` and ``features.npz`` (``features``, ``labels``). For every K the audit should bring the class back from the
-original with its output masked, and not from the two retrainings. Per class and setting:
-
-    masked     the original, row K dropped and drawn anew       hidden    the original, row K zero, bias -15
-    fresh      a retraining, row K drawn anew                   released  a retraining as it is
-    self       a retraining without K, another class masked: what it would show of a class that it only hides
+original with its output masked (kind ``masked``), and not from the two retrainings (``fresh``); row K is drawn anew.
 
     python benchmarks/power.py --heads DIR --out benchmarks/results/power-NAME.csv --device cuda --grid whole
     python benchmarks/power.py --digits DIR          # makes such a folder of the digits models
@@ -21,7 +17,6 @@ import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple
 
 import torch
@@ -36,23 +31,18 @@ from sfra.core.head import Head
 from sfra.core.metrics import relearning_curve
 from stored import append, digits_features, done, read_model, without, write_model
 
-EPOCHS = (20, 60, 100)
+KEY = ("kappa", "n", "seed")
+"""Columns by which a run finds what is done."""
 LATE = range(55, 101, 5)
-"""Epochs whose RS has the mean ``rs_late``, and whose mean head has the RS ``rs_mean``: at many classes RS swings."""
-HIDING_BIAS = -15.0
-SELF_CONTROLS = 4
-"""Other classes that are masked in the first retraining of each class."""
+"""Epochs whose mean head has the RS ``rs_mean``: at many classes RS swings."""
 
 
 class Subject(NamedTuple):
-    """A head whose class ``target`` is audited, with the features that measure it."""
+    """A head whose class ``forget`` is audited, with the features that measure it."""
 
     forget: int
     kind: str
     model: str
-    masked: int
-    """The audited class in the numbering of the data; ``target`` is its output."""
-    target: int
     variant: str
     head: Head
     features: Tensor
@@ -105,27 +95,10 @@ def read(folder: Path, device: str) -> tuple[Head, Tensor, Tensor]:
 def subjects(folder: Path, classes: Sequence[int], device: str) -> Iterator[Subject]:
     """List what is audited for each class."""
     original, *samples = read(folder / "original", device)
-    for at, k in enumerate(classes):
-        weight, bias = original.weight.clone(), original.bias.clone()
-        weight[k], bias[k] = 0.0, HIDING_BIAS
-        yield Subject(k, "masked", "original", k, k, "restored-row", without(original, [k]), *samples)
-        yield Subject(k, "hidden", "original", k, k, "released", Head(weight, bias), *samples)
+    for k in classes:
+        yield Subject(k, "masked", "original", "restored-row", without(original, [k]), *samples)
         for name in ("a", "b"):
-            head, features, labels = read(folder / f"retrained-{k}-{name}", device)
-            yield Subject(k, "fresh", name, k, k, "reset-row", head, features, labels)
-            yield Subject(k, "released", name, k, k, "released", head, features, labels)
-            if name == "a":
-                others = [classes[(at + i) % len(classes)] for i in range(1, min(SELF_CONTROLS + 1, len(classes)))]
-                yield from _self_controls(k, others, head, features, labels)
-
-
-def _self_controls(k: int, others: Sequence[int], head: Head, features: Tensor, labels: Tensor) -> Iterator[Subject]:
-    """Mask other classes of a model that forgot ``k``; the output of ``k`` goes, since no probe would land in it."""
-    there = labels != k
-    kept = labels[there] - (labels[there] > k).long()
-    for other in others:
-        target, rest = other - (other > k), without(head, [k, other])
-        yield Subject(k, "self", "a", other, target, "restored-row", rest, features[there], kept)
+            yield Subject(k, "fresh", name, "reset-row", *read(folder / f"retrained-{k}-{name}", device))
 
 
 def fewer(probes: Probes, m: int) -> Probes:
@@ -152,18 +125,18 @@ def measure(path: Trajectory, placed: Placed, subject: Subject) -> tuple[Tensor,
         hits = torch.zeros(W.shape[0], dtype=torch.float64, device=features.device).index_add_(0, labels, right)
         per_class.append(hits / labels.bincount(minlength=W.shape[0]))
     table = torch.stack(per_class).cpu()
-    retain = [k for k in range(table.shape[1]) if k != subject.target]
-    return table[:, retain].nanmean(1), table[:, subject.target]
+    retain = [k for k in range(table.shape[1]) if k != subject.forget]
+    return table[:, retain].nanmean(1), table[:, subject.forget]
 
 
 def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[str, Any]]:
     """Draw the probes of every subject, then relearn all of them side by side for each M and weight."""
     placed = [
-        place(one.head, [one.target], scale=Canonical(draw.kappa), variant=one.variant, seed=draw.seed)
+        place(one.head, [one.forget], scale=Canonical(draw.kappa), variant=one.variant, seed=draw.seed)
         for one in chosen
     ]
     sampled = [
-        sample_probes(at.head, one.target, n=draw.n, m=max(draw.m), seed=draw.seed, device=device)
+        sample_probes(at.head, one.forget, n=draw.n, m=max(draw.m), seed=draw.seed, device=device)
         for at, one in zip(placed, chosen, strict=True)
     ]
     for m in draw.m:
@@ -173,29 +146,25 @@ def rows(draw: Draw, chosen: Sequence[Subject], device: str) -> Iterator[dict[st
             paths = relearn_many(
                 [at.head for at in placed],
                 probes,
-                epochs=EPOCHS[-1],
+                epochs=LATE[-1],
                 seeds=[draw.seed] * len(placed),
                 probe_weights=[
                     weight.probe_weights(one, at.head.classes - 1) for one, at in zip(probes, placed, strict=True)
                 ],
                 device=device,
-                record=(*EPOCHS, *LATE),
+                record=LATE,
             )
             for one, at, path in zip(chosen, placed, paths, strict=True):
                 retain, forget = measure(path, at, one)
                 *curve, mean = relearning_curve(retain, forget).tolist()
-                scores = dict(zip(path.kept, curve, strict=True))
-                names = ("kappa", "n", "seed")
                 yield {
-                    **dict(zip(names, draw.key, strict=True)),
+                    **dict(zip(KEY, draw.key, strict=True)),
                     "m": m,
                     "exponent": exponent,
                     "forget": one.forget,
                     "kind": one.kind,
                     "model": one.model,
-                    "masked": one.masked,
-                    **{f"rs_{epoch}": f"{scores[epoch]:.4f}" for epoch in EPOCHS},
-                    "rs_late": f"{fmean(scores[epoch] for epoch in LATE):.4f}",
+                    "rs_100": f"{curve[-1]:.4f}",
                     "rs_mean": f"{mean:.4f}",
                     "retain_drop": f"{float(retain[0] - retain[-2]):.4f}",
                     "forget_after": f"{float(forget[-2]):.4f}",
@@ -223,12 +192,11 @@ def make_digits(folder: Path, classes: Sequence[int]) -> None:
 
 
 def compute(heads: Path, out: Path, classes: Sequence[int] | None, device: str, name: str) -> None:
-    """Append the rows of every setting that is not there yet; further seeds are for masked and fresh rows alone."""
+    """Append the rows of every setting that is not there yet."""
     found = sorted({int(path.name.split("-")[1]) for path in heads.glob("retrained-*-b")})
     chosen = list(subjects(heads, classes or (found[:2] if name == "small" else found), device))
-    chosen = [one for one in chosen if name != "seeds" or one.kind in ("masked", "fresh")]
     n, m = (500_000, 500) if chosen[0].head.classes <= 20 else (100_000, 50)
-    known = done(out, "kappa", "n", "seed")
+    known = done(out, *KEY)
     for draw in grid(n, m, name):
         if draw.key in known:
             continue

@@ -12,6 +12,8 @@ acceptances (``c100``: .004 to .02, like a real CIFAR-100 head; ``c1000``: class
     python benchmarks/probes.py c10 c100 c200 c1000 --json probes.json
     python benchmarks/probes.py c21841                     # ImageNet-21K's shape, a quarter of an hour and 4 GiB
     python benchmarks/probes.py c10 c100 c200 imagenet c21841 --device cuda
+
+``goals.py`` and ``device.py`` take these cases, and the protocol of ``imagenet`` for a real head.
 """
 
 from __future__ import annotations
@@ -125,9 +127,8 @@ def timed(work: Callable[[], Any], device: str) -> tuple[Any, dict[str, float]]:
     return result, {"seconds": seconds, "cpu_seconds": busy, "peak_mib": (peak - before) / MIB}
 
 
-def work_fast(case: Case, device: str) -> dict[str, Any]:
+def work_fast(case: Case, head: Head, device: str) -> dict[str, Any]:
     """Measure the fast path in full, after a warm-up that loads and compiles everything (on a GPU, a full run)."""
-    head = case.head()
     tiny = Head(torch.eye(4), torch.tensor([0.0, 0.0, -2.0, 0.0]))  # class 2 is completed by conditional sampling
     sample_probes(tiny, 1, n=400, m=10, max_draws=1, device=device)
     sample_probes(tiny, 1, n=400, m=10, path="weighted", device=device)
@@ -145,9 +146,8 @@ def share_inside(head: Head, probes: Probes) -> float:
     return sum(int((head(x).argmax(1) == k).sum()) for x, k in parts) / len(probes.sources)
 
 
-def work_plain(case: Case, device: str) -> dict[str, Any]:
+def work_plain(case: Case, head: Head, device: str) -> dict[str, Any]:
     """Measure the plain procedure on some of the classes, none of them rare, and a fraction of the pool."""
-    head = case.head()
     labels = [int(k) for k in (1 + head.weight[1:].norm(dim=1).argsort(descending=True))]
     chosen = labels[:: max(1, len(labels) // case.measured)][: case.measured]
     if device == "cuda":
@@ -156,9 +156,10 @@ def work_plain(case: Case, device: str) -> dict[str, Any]:
     return {**costs, "draws": drawn, "pools": len(chosen)}
 
 
-def in_process(work: str, name: str, device: str) -> dict[str, Any]:
-    """Run one measurement in a fresh interpreter."""
+def in_process(work: str, name: str, device: str, head: Path | None = None) -> dict[str, Any]:
+    """Run one measurement of a case, or of a stored head in its place, in a fresh interpreter."""
     command = [sys.executable, __file__, name, "--device", device, "--work", work]
+    command += ["--head", str(head)] if head else []
     found = subprocess.run(command, check=True, capture_output=True, text=True)  # noqa: S603
     result: dict[str, Any] = json.loads(found.stdout.splitlines()[-1])
     return result
@@ -201,13 +202,14 @@ def main() -> None:
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--json", type=Path, help="also write the figures to this file")
     parser.add_argument("--work", choices=("fast", "plain"), help=argparse.SUPPRESS)
+    parser.add_argument("--head", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
     unknown = set(given.cases) - set(CASES)
     if unknown:
         parser.error(f"there is no case {', '.join(sorted(unknown))}; choose from {', '.join(CASES)}")
     if given.work:
-        work = work_fast if given.work == "fast" else work_plain
-        print(json.dumps(work(CASES[given.cases[0]], given.device)))
+        work, case = work_fast if given.work == "fast" else work_plain, CASES[given.cases[0]]
+        print(json.dumps(work(case, Head.load(given.head) if given.head else case.head(), given.device)))
         return
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     print(f"torch {torch.__version__}, {platform.machine()}, {cores} cores")

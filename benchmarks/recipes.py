@@ -35,6 +35,7 @@ from sfra.models import backbones, recipes
 from sfra.models.backbones.checkpoint import load_model
 from sfra.models.training.train import Samples, train
 from sfra.release import Preprocess
+from stored import append
 
 FACTORS: dict[str, tuple[float, ...]] = {
     "bad-teacher": (1, 3, 10, 30, 100),
@@ -197,17 +198,6 @@ def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> N
         print(f"| {method} | " + " | ".join(cells) + " |", flush=True)
 
 
-def store(path: Path, rows: list[Row]) -> None:
-    """Write rows, keeping those of methods that were not searched this time."""
-    old = list(csv.DictReader(path.open())) if path.exists() else []
-    kept = [row for row in old if row["method"] not in {row["method"] for row in rows}]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, COLUMNS, lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(sorted([*kept, *rows], key=lambda row: row["method"]))
-
-
 def main() -> None:
     """Search, print TOML, store every candidate; or check the recipe on test data."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -236,9 +226,12 @@ def main() -> None:
     for method in asked.methods or list(listed) or methods:
         factors = asked.factors or FACTORS.get(method, USUAL_FACTORS)
         tried = listed[method] if asked.candidates else candidates(recipe, method, factors)
-        rows = search(lab, method, forgets, tried, old)
+        others = [row for row in old if row["method"] != method]
+        old = sorted([*others, *search(lab, method, forgets, tried, old)], key=lambda row: row["method"])
         if path is not None:
-            store(path, rows)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.unlink(missing_ok=True)
+            append(path, old, COLUMNS)
 
 
 if __name__ == "__main__":

@@ -18,9 +18,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 
 from sfra.attack.adam_kernels import logits
-from sfra.attack.relearn import relearn, relearn_many
+from sfra.attack.relearn import relearn
 from sfra.core.cpu import one_thread
 from sfra.core.head import Head
+from timing import shortest, shortest_of_each
 
 
 class Probes(NamedTuple):
@@ -30,9 +31,9 @@ class Probes(NamedTuple):
     labels: Tensor
 
 
-def make_case(classes: int, width: int, samples: int, seed: int, device: str) -> tuple[Head, Probes]:
+def make_case(classes: int, width: int, samples: int, device: str) -> tuple[Head, Probes]:
     """Draw a head and probes with random labels."""
-    own = torch.Generator().manual_seed(seed)
+    own = torch.Generator().manual_seed(0)
     head = Head(torch.randn(classes, width, generator=own) / width**0.5)
     labels = torch.randint(0, classes, (samples,), generator=own)
     return head, Probes(torch.randn(samples, width, generator=own).to(device), labels.to(device))
@@ -57,19 +58,6 @@ def train_plainly(head: Head, probes: Probes, epochs: int, batch_size: int) -> N
         path.append((linear.weight.detach().clone(), total))
 
 
-def best_seconds(work: Callable[[], object], repeats: int) -> tuple[float, float]:
-    """Return the shortest of several timings, clock and processor, after one call that does not count."""
-    work()
-    taken = []
-    for _ in range(repeats):
-        start = time.perf_counter(), time.process_time()
-        work()
-        if torch.cuda.is_available():
-            torch.cuda.synchronize()
-        taken.append((time.perf_counter() - start[0], time.process_time() - start[1]))
-    return min(clock for clock, _ in taken), min(cpu for _, cpu in taken)
-
-
 def product_seconds(head: Head, probes: Probes, batch_size: int, repeats: int, dtype: torch.dtype) -> float:
     """Return the processor time of the two products of one step, on one core and without anything around them."""
     x, weight = probes.samples[:batch_size].cpu().to(dtype), head.weight.to(dtype)
@@ -82,7 +70,7 @@ def product_seconds(head: Head, probes: Probes, batch_size: int, repeats: int, d
             torch.mm(residual.T, x)
 
     with one_thread():
-        return best_seconds(products, repeats)[1] / steps
+        return shortest(products, repeats, time.process_time) / steps
 
 
 def compiled_speed(head: Head, probes: Probes, batch_size: int, repeats: int) -> float:
@@ -94,7 +82,7 @@ def compiled_speed(head: Head, probes: Probes, batch_size: int, repeats: int) ->
         for _ in range(steps):
             logits(head.weight.numpy(), head.bias.numpy(), x, order, z, 0, head.classes)
 
-    return 2e-9 * steps * head.weight.numel() * len(x) / best_seconds(products, repeats)[1]
+    return 2e-9 * steps * head.weight.numel() * len(x) / shortest(products, repeats, time.process_time)
 
 
 def main() -> None:
@@ -105,42 +93,34 @@ def main() -> None:
     parser.add_argument("--samples", type=int, default=9000)
     parser.add_argument("--batch-size", type=int, default=256)
     parser.add_argument("--epochs", type=int, default=20, help="epochs timed; the table is scaled to 100")
-    parser.add_argument("--heads", type=int, nargs="+", default=[2, 4], help="numbers of heads trained together")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--device", default="cpu")
     options = parser.parse_args()
     shape = (options.classes, options.width, options.samples)
-    cases = [make_case(*shape, seed, options.device) for seed in range(max(1, *options.heads))]
+    case = make_case(*shape, options.device)
     settings = {"epochs": options.epochs, "batch_size": options.batch_size}
 
-    def together(count: int) -> object:
-        heads, probes = zip(*cases[:count], strict=True)
-        return relearn_many(heads, probes, seeds=range(count), **settings)
-
-    works: list[tuple[str, int, Callable[[], object]]] = [
-        ("plain torch loop", 1, lambda: train_plainly(*cases[0], **settings)),
-        ("relearn", 1, lambda: relearn(*cases[0], **settings)),
-        *(("relearn_many", count, lambda count=count: together(count)) for count in options.heads),
-    ]
+    works: dict[str, Callable[[], object]] = {
+        "plain torch loop": lambda: train_plainly(*case, **settings),
+        "relearn": lambda: relearn(*case, **settings),
+    }
     where = f"{options.device}, {torch.get_num_threads()} threads"
     print(f"C={shape[0]} d={shape[1]} P={shape[2]}, {where}, per 100 epochs")
-    print(f"{'':18} {'heads':>5} {'clock s':>9} {'s/head':>9} {'ratio':>7} {'cpu s/head':>11} {'ratio':>7}  GFLOP/s")
+    print(f"{'':18} {'clock s':>9} {'ratio':>7} {'cpu s':>9} {'ratio':>7}  GFLOP/s")
     plain: list[float] = []
-    for name, heads, work in works:
-        times = [t * 100 / options.epochs / heads for t in best_seconds(work, options.repeats)]
+    for name, work in works.items():
+        spent = shortest_of_each(work, options.repeats, time.perf_counter, time.process_time)
+        times = [100 * seconds / options.epochs for seconds in spent]
         plain = plain or times
         clock, cpu = (plain[i] / times[i] for i in (0, 1))
         loss = 0 if name.startswith("plain") else 2 / options.epochs  # relearning begins with the loss of the head
         speed = (4 + loss) * 100e-9 * shape[0] * shape[1] * shape[2] / times[1]
-        print(
-            f"{name:18} {heads:5} {times[0] * heads:9.3f} {times[0]:9.3f} {clock:6.1f}×"
-            f" {times[1]:11.3f} {cpu:6.1f}× {speed:8.0f}"
-        )
+        print(f"{name:18} {times[0]:9.3f} {clock:6.1f}× {times[1]:9.3f} {cpu:6.1f}× {speed:8.0f}")
     batch = min(options.batch_size, shape[2])
     for dtype in (torch.float32, torch.bfloat16):
-        alone = 4e-9 * shape[0] * shape[1] * batch / product_seconds(*cases[0], batch, options.repeats, dtype)
+        alone = 4e-9 * shape[0] * shape[1] * batch / product_seconds(*case, batch, options.repeats, dtype)
         print(f"the two products of a step alone, on one core, {dtype}: {alone:.0f} GFLOP/s")
-    print(f"the compiled logits of a step alone: {compiled_speed(*cases[0], batch, options.repeats):.0f} GFLOP/s")
+    print(f"the compiled logits of a step alone: {compiled_speed(*case, batch, options.repeats):.0f} GFLOP/s")
 
 
 if __name__ == "__main__":

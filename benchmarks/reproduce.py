@@ -162,7 +162,6 @@ def main() -> int:
     of["bring"].add_argument("--originals", action="store_true", help="the original models too, to go on elsewhere")
     of["take"].add_argument("files", type=Path, nargs="+", help="what bring wrote")
     of["keep"].add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
-    of["keep"].add_argument("--archive", action="store_true", help="write GROUP.tar.xz too")
     asked = parser.parse_args()
     if asked.command == "plan":
         show(asked)
@@ -176,8 +175,7 @@ def main() -> int:
     elif asked.command == "keep":
         from reproduction.keep import keep
 
-        store = Store(asked.store, read_only=True)
-        keep(asked.protocols, store, asked.out, asked.models, archive=asked.archive)
+        keep(asked.protocols, Store(asked.store, read_only=True), asked.out, asked.models)
     else:
         from reproduction.report import make_documents, make_report
 

@@ -29,18 +29,16 @@ from collections.abc import Collection, Iterator
 from pathlib import Path
 from string import ascii_lowercase
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from recipes import open_split
 from sfra.core.batches import Samples
-from sfra.core.head import Head
 from sfra.models import backbones, recipes
 from sfra.models.training.train import Epoch, Training, train
 from sfra.release import Release, load
 from sfra.unlearn.task import View
-from stored import append, done, read_model
+from stored import append, done, kept_rows, read_model, write_features
 
 COLUMNS = ("name", "forget", "seed", "epochs", "retain", "forget_accuracy", "test", "seconds")
 
@@ -55,17 +53,6 @@ def planned(forget: Collection[int], times: int) -> Iterator[tuple[str, int | No
     for label in forget:
         for i, letter in enumerate(ascii_lowercase[:times]):
             yield f"retrained-{label}-{letter}", label, 1 + label * len(ascii_lowercase) + i
-
-
-def kept_rows(labels: Tensor, forget: Collection[int], of_forget: int, of_others: int) -> Tensor:
-    """Return the positions of the first samples of each class, in ascending order.
-
-    >>> kept_rows(torch.tensor([0, 1, 1, 0, 1]), [1], 2, 1)
-    tensor([0, 1, 2])
-    """
-    classes = sorted(set(labels.tolist()))
-    found = [(labels == c).nonzero().squeeze(1)[: of_forget if c in forget else of_others] for c in classes]
-    return torch.cat(found).sort().values
 
 
 @torch.no_grad()
@@ -100,7 +87,8 @@ def make(name: str, forget: int | None, seed: int, data: dict[str, Samples], ask
     features = encode(release, data["test"], asked.device)
     hits = release.head(features).argmax(1) == labels
     rows = kept_rows(labels, asked.forget, asked.of_forget, asked.of_others)
-    write(asked.out / name, release.head, features[rows], labels[rows])
+    release.head.save(asked.out / name / "head.npz")
+    write_features(asked.out / name / "features.npz", features[rows], labels[rows])
     line: dict[str, object] = {"name": name, "forget": "" if forget is None else forget, "seed": seed}
     line |= {"epochs": training.epochs, **accuracies(hits, labels, forget)}
     line |= {"seconds": round(time.perf_counter() - began, 1)}
@@ -108,19 +96,13 @@ def make(name: str, forget: int | None, seed: int, data: dict[str, Samples], ask
     append(asked.out / "models.csv", [line], COLUMNS)
 
 
-def write(place: Path, head: Head, features: Tensor, labels: Tensor) -> None:
-    """Write a head and the features of some samples."""
-    head.save(place / "head.npz")
-    kept = features.half().numpy()
-    np.savez_compressed(place / "features.npz", features=kept, labels=labels.numpy().astype(np.int16))
-
-
 def keep(asked: argparse.Namespace) -> None:
     """Copy networks with fewer samples, and the whole table."""
     for name, forget, _ in planned(asked.forget, asked.times):
         head, test = read_model(asked.source / name)
         rows = kept_rows(test.labels, asked.forget if forget is None else [forget], asked.of_forget, asked.of_others)
-        write(asked.out / name, head, test.features[rows], test.labels[rows])
+        head.save(asked.out / name / "head.npz")
+        write_features(asked.out / name / "features.npz", test.features[rows], test.labels[rows])
     (asked.out / "models.csv").write_bytes((asked.source / "models.csv").read_bytes())
 
 

@@ -9,7 +9,6 @@ columns are what the model says.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 
 import numpy as np
 import torch
@@ -20,20 +19,10 @@ from sfra.attack.probes.choose import plain_cost, plan_weights, weighted_cost
 from sfra.attack.probes.lines import TILE
 from sfra.attack.probes.stream import CompiledStream
 from sfra.attack.probes.weighted import WeightedStream
+from timing import shortest
 
 SHAPES = [(150, 149), (300, 299), (300, 64), (600, 599), (1000, 256), (1000, 999), (2000, 512)]
 SPREAD = 8.0
-
-
-def cpu_seconds(work: Callable[[], object]) -> float:
-    """Return the least CPU time of three runs, after one that loads everything."""
-    work()
-    times = []
-    for _ in range(3):
-        began = time.thread_time()
-        work()
-        times.append(time.thread_time() - began)
-    return min(times)
 
 
 def measure(classes: int, rank: int) -> tuple[float, float]:
@@ -47,8 +36,9 @@ def measure(classes: int, rank: int) -> tuple[float, float]:
     plan = plan_weights(weight, bias, torch.ones(classes, dtype=torch.bool), n=1000, seed=0, max_draws=10**9)
     bounds = plan.bounds / (plan.draws / 1000) * SPREAD
     weighted = WeightedStream(plan.lines, bounds, seed=0, threads=1)
-    one = cpu_seconds(lambda: plain._chunk(0, 2048, *limits)) / 2048
-    return 1e9 * one, 1e9 * cpu_seconds(lambda: weighted._chunk(0, 2, *limits)) / (2 * TILE)
+    one = shortest(lambda: plain._chunk(0, 2048, *limits), 3, time.thread_time) / 2048
+    other = shortest(lambda: weighted._chunk(0, 2, *limits), 3, time.thread_time) / (2 * TILE)
+    return 1e9 * one, 1e9 * other
 
 
 def main() -> None:

@@ -30,7 +30,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from retrainings import kept_rows
 from sfra.attack.probes import Probes, sample_probes
 from sfra.attack.probes.assign import assign
 from sfra.attack.relearn import relearn
@@ -38,7 +37,7 @@ from sfra.attack.scale import Canonical, Placed, place
 from sfra.core.head import Head
 from sfra.core.metrics import relearning_score
 from sfra.unlearn.mask import HIDING_BIAS, mask_head
-from stored import append, done, read_model
+from stored import append, done, kept_rows, read_model, write_features
 
 ORIGINAL = Path("reproduction/retrainings/cifar100/original")
 PAPER = (25, 58, 38, 23, 96, 54, 51, 49, 98, 66)
@@ -53,23 +52,12 @@ COLUMNS = (
 )
 
 
-def rounded(features: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
-    """Clear the last five of a float16's ten bits, rounding up or down: it compresses, and is within 1.6 %.
-
-    >>> rounded(np.array([1.0, 1.01, 1.02], dtype=np.float16)).tolist()
-    [1.0, 1.0, 1.03125]
-    """
-    bits = features.view(np.uint16).astype(np.uint32)
-    return ((bits + 16) >> 5 << 5).astype(np.uint16).view(np.float16)
-
-
 def keep(source: Path, out: Path) -> None:
     """Copy the features that the sets need."""
     _, test = read_model(source)
     rows = kept_rows(test.labels, TENS, 50, 1).tolist()
     rows += [at for at in kept_rows(test.labels, PAPER, 10, 0).tolist() if at not in rows]
-    kept, labels = rounded(test.features[rows].half().numpy()), test.labels[rows].numpy().astype(np.uint8)
-    np.savez_compressed(out, features=kept, labels=labels)
+    write_features(out, test.features[rows], test.labels[rows], coarse=True)
 
 
 def hide(head: Head, classes: Sequence[int], kind: str) -> Placed:

@@ -9,8 +9,6 @@ those of float32 products and the largest difference of log-odds; then whole run
 from __future__ import annotations
 
 import itertools
-import time
-from collections.abc import Callable
 from unittest.mock import patch
 
 import torch
@@ -18,21 +16,10 @@ import torch
 import probes
 from sfra.attack.probes import counter_stream, device_lines, device_weights, sample_probes, triton_loops
 from sfra.attack.probes.rowspace import row_space
+from timing import shortest
 
 GPU = torch.device("cuda")
 SEED = 7
-
-
-def milliseconds(work: Callable[[], object]) -> float:
-    """Return the shortest of four, after one that does not count."""
-    taken = []
-    for _ in range(5):
-        torch.cuda.synchronize()
-        began = time.perf_counter()
-        work()
-        torch.cuda.synchronize()
-        taken.append(time.perf_counter() - began)
-    return 1e3 * min(taken[1:])
 
 
 def scans(case: str) -> list[tuple[object, ...]]:
@@ -49,7 +36,7 @@ def scans(case: str) -> list[tuple[object, ...]]:
             made = triton_loops.scan(0, 2**16, weight, bias, SEED, *every)
             same = made.labels == exact.labels
             error = float((made.scores - exact.scores)[same].abs().max())
-            spent = milliseconds(lambda: triton_loops.scan(0, 2**21, weight, bias, SEED, *none))
+            spent = 1e3 * shortest(lambda: triton_loops.scan(0, 2**21, weight, bias, SEED, *none))
         found.append((round(spent, 2), precision, quads, warps, logits, float(same.float().mean()), error))
     return sorted(found)
 
@@ -59,7 +46,7 @@ def whole(case: str, path: str) -> str:
     made = probes.CASES[case]
     head = made.head()
     torch.cuda.reset_peak_memory_stats()
-    spent = milliseconds(lambda: sample_probes(head, 0, n=made.n, m=made.m, device="cuda", path=path))  # type: ignore[arg-type]
+    spent = 1e3 * shortest(lambda: sample_probes(head, 0, n=made.n, m=made.m, device="cuda", path=path))  # type: ignore[arg-type]
     return f"{spent:.1f} ms, {torch.cuda.max_memory_allocated() / 2**20:.0f} MiB"
 
 

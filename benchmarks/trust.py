@@ -1,6 +1,6 @@
 """Honest retrainings, hidden classes and the self-control: the rows behind the verdicts.
 
-    python benchmarks/trust.py make build/trust/digits                        # train and unlearn digits networks
+    python benchmarks/trust.py make build/trust/digits                        # train digits networks
     python benchmarks/trust.py audit build/trust/digits --out benchmarks/results/trust-digits.csv
     python benchmarks/trust.py audit DIR --out FILE --n 20000 --m 50 --epochs 60 --classes 0 10 20 --hidden 0 10 20
 
@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import multiprocessing
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -24,7 +23,6 @@ from typing import NamedTuple
 import torch
 from torch import nn
 
-from sfra import unlearn
 from sfra.attack.grid import Setting, relearn_release
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.measure import measure
@@ -32,13 +30,12 @@ from sfra.auditing.subject import Measurable
 from sfra.core.head import Head
 from sfra.data import FeatureSet
 from sfra.models import backbones, recipes
-from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.release.architecture import Backbone, register
-from sfra.unlearn.make import train_model, unlearn_model
+from sfra.unlearn.make import train_model
 from stored import Stored, append, digits_features, done, find_models, read_model, without, write_model
 
 ARCHITECTURES = ("small-mlp", "small-cnn", "norm-mlp")
-ORIGINALS, RETRAININGS, UNLEARNED = 3, 5, (0, 3, 7)
+ORIGINALS, RETRAININGS = 3, 5
 ACCURACIES = ("retain_before", "retain_after", "forget_before", "forget_after")
 COLUMNS = ("arch", "model", "forget", "seed", "audited", "row", "rs", *ACCURACIES, "retain_samples", "forget_samples")
 
@@ -50,32 +47,17 @@ def norm_mlp(classes: int) -> nn.Module:
 
 
 def make(folder: Path, job: tuple[str, int | None, int]) -> None:
-    """Train an original (no class), or the retrained models and unlearned ones of a class."""
+    """Train an original (no class), or a network that never saw a class."""
     torch.set_num_threads(1)
     arch, forget, seed = job
     if arch not in backbones.names():
         register(Backbone(name=arch, description="with layer norm", shape=(1, 8, 8), construct=norm_mlp))
     recipe = replace(recipes.load("digits-small-cnn" if "cnn" in arch else "digits-small-mlp"), backbone=arch)
-    without = () if forget is None else (forget,)
-
-    def keep(name: str, checkpoint: Checkpoint) -> None:
-        write_model(folder / arch / name, *digits_features(checkpoint.model))
-
-    def train(without: Sequence[int]) -> Checkpoint:
-        return train_model(data="digits", backbone=arch, recipe=recipe, without=without, seed=seed)
-
-    name = f"original-{seed}" if forget is None else f"retrained-{forget}-{seed}"
-    if not (folder / arch / name / "head.npz").exists():
-        keep(name, train(without))
-    if forget not in UNLEARNED or seed > 0:
-        return
-    methods = [one for one in unlearn.names() if one not in ("retrained", "masked")]
-    methods = [one for one in methods if not (folder / arch / f"{one}-{forget}-0" / "head.npz").exists()]
-    original = train(()) if methods else None
-    for method in methods:
-        assert original is not None
-        made = unlearn_model(original, data="digits", method=method, forget=without, recipe=recipe)
-        keep(f"{method}-{forget}-0", made)
+    place = folder / arch / (f"original-{seed}" if forget is None else f"retrained-{forget}-{seed}")
+    if not (place / "head.npz").exists():
+        without = () if forget is None else (forget,)
+        made = train_model(data="digits", backbone=arch, recipe=recipe, without=without, seed=seed)
+        write_model(place, *digits_features(made.model))
 
 
 class Job(NamedTuple):
@@ -93,9 +75,9 @@ class Job(NamedTuple):
 
 
 def jobs_of(folder: Path, asked: argparse.Namespace, done: set[tuple[str, ...]]) -> list[Job]:
-    """List what there is to do: forget classes before self-controls, originals and retrained models before others."""
+    """List what there is to do: forget classes before self-controls."""
     forgotten, controls = [], []
-    for model in sorted(find_models(folder), key=lambda one: (one.name not in ("original", "retrained"), one.seed)):
+    for model in sorted(find_models(folder), key=lambda one: one.seed):
         for forget in asked.classes if model.forget is None else {model.forget} & set(asked.classes):
             own = [(forget, "fresh")] if model.forget is None else [(forget, "released"), (forget, "fresh")]
             retain = [label for label in asked.hidden if label != forget]

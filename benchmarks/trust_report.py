@@ -23,6 +23,7 @@ from unittest.mock import patch
 import polars as pl
 from msgspec.structs import replace
 
+from checkpoints import put
 from sfra.auditing.control import is_seen
 from sfra.auditing.result import Control, Hidden, Score
 from sfra.auditing.rules import VERDICT_RULE
@@ -195,9 +196,8 @@ def plot(judged: pl.DataFrame, target: Path) -> None:
 
     values = []
     for row in rates(judged, "data", "arch", "model", "k").to_dicts():
-        if row["model"] in MODELS:
-            bar = {"world": WORLDS[row["data"], row["arch"]], "model": MODELS[row["model"]], "k": PANELS[row["k"]]}
-            values += [bar | {"kind": kind, "order": i, "share": row[kind]} for i, kind in enumerate(KINDS)]
+        bar = {"world": WORLDS[row["data"], row["arch"]], "model": MODELS[row["model"]], "k": PANELS[row["k"]]}
+        values += [bar | {"kind": kind, "order": i, "share": row[kind]} for i, kind in enumerate(KINDS)]
     scale = alt.Scale(domain=list(KINDS), range=list(KINDS.values()))
     words = "".join(f"datum.label == '{kind}' ? '{word}' : " for kind, word in WORDS.items()) + "''"
     legend = alt.Legend(title=None, orient="top", labelFontSize=12, labelLimit=0, labelExpr=words)
@@ -247,18 +247,16 @@ def main() -> None:
     asked = parser.parse_args()
     rows = read_rows()
     judged = pl.DataFrame(list(judgements(rows)))
-    both = judged.filter(pl.col("model").is_in(list(MODELS)))
     with pl.Config(tbl_rows=200, tbl_cols=20, float_precision=3, tbl_hide_dataframe_shape=True):
         print(spreads(rows))
         print(rates(left_out(rows), "data", "arch"))
-        print(rates(both, "control", "model", "data", "arch", "k"))
-        print(rates(judged.filter(~pl.col("model").is_in(list(MODELS)), control="self"), "model", "k"))
+        print(rates(judged, "control", "model", "data", "arch", "k"))
         print(places(rows).group_by("model", "data", "arch", maintain_order=True).agg(REACHED))
     if asked.docs:
-        own = both.filter(control="self")
+        own = judged.filter(control="self")
         plot(own, DOCS / "trust.svg")
-        before, mark, rest = (DOCS / "trust.md").read_text(encoding="utf-8").partition("<!-- table: rates -->\n")
-        write_text(DOCS / "trust.md", f"{before}{mark}{rate_table(own)}\n{rest[rest.index('<!-- end -->') :]}")
+        page = (DOCS / "trust.md").read_text(encoding="utf-8")
+        write_text(DOCS / "trust.md", put(page, "rates", rate_table(own)))
 
 
 if __name__ == "__main__":

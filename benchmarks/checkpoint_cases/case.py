@@ -54,12 +54,23 @@ EXAMPLE = torch.randn(2, *IMAGE, generator=torch.Generator().manual_seed(2))
 """A batch for networks that say nothing of their input."""
 
 
-def add(group: str, cases: Mapping[str, Maker | tuple[Maker, str]]) -> None:
+def add(group: str, cases: Mapping[str, Maker | tuple[Maker, str]], to: dict[str, Case] = CASES) -> None:
     """Add cases: makers of what is loaded, and pairs of a maker and the way out of its refusal."""
     for name, case in cases.items():
         make, way_out = case if isinstance(case, tuple) else (case, None)
-        assert name not in CASES
-        CASES[name] = Case(group=group, make=make, way_out=way_out)
+        assert name not in to
+        to[name] = Case(group=group, make=make, way_out=way_out)
+
+
+def refused(name: str, write: Callable[[Path], object], **options: Any) -> Maker:
+    """Let a function write a file that is refused; ``options`` are those of ``load``."""
+
+    def make(folder: Path) -> Made:
+        with silent():
+            write(folder / name)
+        return Made(source=folder / name, options=options)
+
+    return make
 
 
 @contextmanager

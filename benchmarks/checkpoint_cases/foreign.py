@@ -7,14 +7,14 @@ import io
 import pickle
 import tarfile
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import numpy as np
 import torch
 from safetensors.torch import save_file
 
-from checkpoint_cases.case import ARCH, IMAGE, Made, Maker, add, dense, network, shrunk, silent
+from checkpoint_cases.case import ARCH, IMAGE, Made, Maker, add, dense, network, refused, shrunk
 
 
 def written(name: str, content: bytes = b"", more: Mapping[str, bytes] | None = None) -> Maker:
@@ -45,68 +45,45 @@ def tarred() -> bytes:
     return content.getvalue()
 
 
-def whole(folder: Path) -> Made:
-    """Save the module itself."""
-    torch.save(network(), folder / "model.pt")
-    return Made(source=folder / "model.pt", options={"arch": ARCH})
-
-
-def scripted(folder: Path) -> Made:
+def scripted(file: Path) -> None:
     """Save TorchScript."""
-    with silent():
-        torch.jit.save(torch.jit.trace(network(), torch.zeros(2, *IMAGE)), folder / "model.pt")
-    return Made(source=folder / "model.pt", options={"arch": ARCH})
+    torch.jit.save(torch.jit.trace(network(), torch.zeros(2, *IMAGE)), file)
 
 
-def exported(folder: Path) -> Made:
+def exported(file: Path) -> None:
     """Save a program of torch.export."""
-    with silent():
-        torch.export.save(torch.export.export(dense(), (torch.zeros(2, *IMAGE),)), folder / "model.pt2")
-    return Made(source=folder / "model.pt2")
+    torch.export.save(torch.export.export(dense(), (torch.zeros(2, *IMAGE),)), file)
 
 
-def quantised(folder: Path) -> Made:
-    """Save the state dict of a dynamically quantised network."""
-    torch.save(shrunk().state_dict(), folder / "small.pt")
-    return Made(source=folder / "small.pt")
-
-
-def estimator(name: str, protocol: int) -> Maker:
+def estimator(protocol: int) -> Callable[[Path], object]:
     """Pickle a fitted estimator of scikit-learn."""
 
-    def make(folder: Path) -> Made:
+    def write(file: Path) -> None:
         from sklearn.linear_model import LogisticRegression
 
         fitted = LogisticRegression().fit(np.random.default_rng(0).normal(size=(30, 4)), np.arange(30) % 3)
-        (folder / name).write_bytes(pickle.dumps(fitted, protocol=protocol))
-        return Made(source=folder / name)
+        file.write_bytes(pickle.dumps(fitted, protocol=protocol))
 
-    return make
+    return write
 
 
-def adapter(folder: Path) -> Made:
+def adapter(file: Path) -> None:
     """Save the two factors of an adapter, as PEFT names them."""
     names = {"base_model.model.fc.lora_A.weight": (2, 8), "base_model.model.fc.lora_B.weight": (5, 2)}
-    save_file({name: torch.ones(shape) for name, shape in names.items()}, folder / "adapter_model.safetensors")
-    return Made(source=folder / "adapter_model.safetensors")
+    save_file({name: torch.ones(shape) for name, shape in names.items()}, file)
 
 
 def adapter_folder(folder: Path) -> Made:
     """Save an adapter with its configuration, and no base."""
-    adapter(folder)
+    adapter(folder / "adapter_model.safetensors")
     (folder / "adapter_config.json").write_text('{"peft_type": "LORA"}')
     return Made(source=folder)
 
 
 def packed(sign: str) -> Maker:
     """Save names by which quantised weights are known."""
-
-    def make(folder: Path) -> Made:
-        weights = {"fc.weight": torch.ones(5, 8, dtype=torch.int8), f"fc.{sign}": torch.ones(5)}
-        save_file(weights, folder / "model.safetensors")
-        return Made(source=folder / "model.safetensors")
-
-    return make
+    weights = {"fc.weight": torch.ones(5, 8, dtype=torch.int8), f"fc.{sign}": torch.ones(5)}
+    return refused("model.safetensors", lambda file: save_file(weights, file))
 
 
 LFS = b"version https://git-lfs.github.com/spec/v1\noid sha256:0\nsize 1\n"
@@ -115,17 +92,23 @@ HDF5 = b"\x89HDF\r\n\x1a\n" + bytes(9)
 add(
     "not read",
     {
-        "a whole module (`torch.save(model)`)": (whole, r"model\.state_dict\(\)"),
-        "TorchScript": (scripted, "ONNX"),
-        "`torch.export` program (`.pt2`)": (exported, "ONNX"),
-        "a state dict of torch's quantisation": (quantised, "dequantize"),
+        "a whole module (`torch.save(model)`)": (
+            refused("model.pt", lambda file: torch.save(network(), file), arch=ARCH),
+            r"model\.state_dict\(\)",
+        ),
+        "TorchScript": (refused("model.pt", scripted, arch=ARCH), "ONNX"),
+        "`torch.export` program (`.pt2`)": (refused("model.pt2", exported), "ONNX"),
+        "a state dict of torch's quantisation": (
+            refused("small.pt", lambda file: torch.save(shrunk().state_dict(), file)),
+            "dequantize",
+        ),
         "a state dict of bitsandbytes (8 bits)": (packed("SCB"), "dequantize"),
         "a state dict of GPTQ or AWQ": (packed("qweight"), "dequantize"),
         "GGUF": (written("model.gguf", b"GGUF" + bytes(20)), "made from"),
-        "a LoRA adapter": (adapter, "merge_and_unload"),
+        "a LoRA adapter": (refused("adapter_model.safetensors", adapter), "merge_and_unload"),
         "a PEFT directory": (adapter_folder, "merge_and_unload"),
-        "scikit-learn (`.pkl`)": (estimator("model.pkl", 0), "coef_"),
-        "scikit-learn (`.joblib`)": (estimator("model.joblib", 4), "coef_"),
+        "scikit-learn (`.pkl`)": (refused("model.pkl", estimator(0)), "coef_"),
+        "scikit-learn (`.joblib`)": (refused("model.joblib", estimator(4)), "coef_"),
         "Keras (`.keras`)": (
             written("model.keras", archive({"config.json": b"{}", "model.weights.h5": HDF5})),
             "ONNX",

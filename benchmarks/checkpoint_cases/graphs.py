@@ -31,23 +31,12 @@ def export(model: nn.Module, file: Path, *, dynamo: bool = False, external: bool
             torch.onnx.export(model, (torch.zeros(2, *IMAGE),), str(file), dynamo=False, **names)
 
 
-def exported(build: Callable[[], nn.Module], **how: bool) -> Maker:
+def exported(build: Callable[[], nn.Module], name: str = FILE, **how: bool) -> Maker:
     """Export a network."""
 
     def make(folder: Path) -> Made:
         model = build()
-        export(model, folder / FILE, **how)
-        return Made(source=folder / FILE, logits=model)
-
-    return make
-
-
-def renamed(name: str) -> Maker:
-    """Export a network to a file with another name."""
-
-    def make(folder: Path) -> Made:
-        model = network()
-        export(model, folder / name)
+        export(model, folder / name, **how)
         return Made(source=folder / name, logits=model)
 
     return make
@@ -147,7 +136,7 @@ add(
         "torch, the exporter of today": exported(network, dynamo=True),
         "torch, the exporter of today, weights in a file beside it": exported(network, dynamo=True, external=True),
         "torch, the TorchScript exporter": exported(network),
-        "a graph called `.bin`": renamed("model.bin"),
+        "a graph called `.bin`": exported(network, "model.bin"),
         "1×1 convolution, then a mean": exported(pooled),
         "softmax": ending(lambda n, z: n.fc(z).softmax(1), lambda n, z: n.fc(z)),
         "log-softmax": ending(lambda n, z: n.fc(z).log_softmax(1), lambda n, z: n.fc(z), dynamo=True),

@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from checkpoint_cases.case import CLASSES, EXAMPLE, Case, Made, Maker, dense, silent
+from checkpoint_cases.case import CLASSES, EXAMPLE, Case, Made, Maker, add, dense, silent
 from checkpoint_cases.directories import PATCHES, Plain, build, save
 
 OTHERS: dict[str, Case] = {}
@@ -128,13 +128,6 @@ def fitted(name: str) -> Maker:
     return make
 
 
-def add(package: str, cases: dict[str, Maker | tuple[Maker, str]]) -> None:
-    """Add cases that need a package."""
-    for name, case in cases.items():
-        make, way_out = case if isinstance(case, tuple) else (case, None)
-        OTHERS[name] = Case(group=package, make=make, way_out=way_out)
-
-
 MERGE, WHOLE = "merge_and_unload", "dequantize"
 add(
     "peft",
@@ -146,14 +139,16 @@ add(
         "PEFT: a directory": (adapted("q_proj", "directory"), MERGE),
         "PEFT: a state dict": (adapted("q_proj", "state dict"), MERGE),
     },
+    OTHERS,
 )
-add("pytorch_lightning", {"Lightning: a checkpoint of its trainer": trained})
+add("pytorch_lightning", {"Lightning: a checkpoint of its trainer": trained}, OTHERS)
 add(
     "torchao",
     {
         "torchao: a module, weights of eight bits": quantised(with_torchao, file=False),
         "torchao: a state dict": (quantised(with_torchao, file=True), WHOLE),
     },
+    OTHERS,
 )
 add(
     "optimum.quanto",
@@ -161,6 +156,7 @@ add(
         "quanto: a module, weights of eight bits": quantised(with_quanto, file=False),
         "quanto: a state dict": (quantised(with_quanto, file=True), WHOLE),
     },
+    OTHERS,
 )
 add(
     "bitsandbytes",
@@ -168,6 +164,7 @@ add(
         "bitsandbytes: a module, the head of eight bits": (quantised(with_bitsandbytes, file=False), WHOLE),
         "bitsandbytes: a state dict": (quantised(with_bitsandbytes, file=True), WHOLE),
     },
+    OTHERS,
 )
 add(
     "skl2onnx",
@@ -175,4 +172,5 @@ add(
         "skl2onnx: a network": fitted("network"),
         "skl2onnx: a logistic regression": (fitted("regression"), r"model\.coef_"),
     },
+    OTHERS,
 )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,33 +16,20 @@ from safetensors.torch import save_file
 from checkpoint_cases.case import ARCH, CLASSES, Made, Maker, Weights, add, behind, dense, network
 
 
-def saved(name: str = "best.pt", wrap: Callable[[Weights], object] = dict, **options: Any) -> Maker:
+def saved(
+    name: str = "best.pt",
+    wrap: Callable[[Weights], Any] = dict,
+    save: Callable[[Any, Path], object] = torch.save,
+    **options: Any,
+) -> Maker:
     """Save the weights under a name, wrapped as a training script does; ``options`` are those of ``load``."""
 
     def make(folder: Path) -> Made:
         model = network()
-        torch.save(wrap(model.state_dict()), folder / name)
+        save(wrap(model.state_dict()), folder / name)
         return Made(source=folder / name, options={"arch": ARCH, **options}, logits=model)
 
     return make
-
-
-def tensors(name: str, prefix: str = "") -> Maker:
-    """Save the weights as safetensors."""
-
-    def make(folder: Path) -> Made:
-        model = network()
-        save_file(behind(prefix, model.state_dict()), folder / name)
-        return Made(source=folder / name, options={"arch": ARCH}, logits=model)
-
-    return make
-
-
-def legacy(folder: Path) -> Made:
-    """Save as torch did before version 1.6: a pickle, no archive."""
-    model = network()
-    torch.save(model.state_dict(), folder / "old.pth", _use_new_zipfile_serialization=False)
-    return Made(source=folder / "old.pth", options={"arch": ARCH}, logits=model)
 
 
 def half(folder: Path) -> Made:
@@ -108,10 +96,10 @@ add(
         "`.bin`": saved("pytorch_model.bin"),
         "`.ckpt`": saved("best.ckpt"),
         "no ending": saved("best"),
-        "`.pth` of torch before 1.6": legacy,
+        "`.pth` of torch before 1.6": saved("old.pth", save=partial(torch.save, _use_new_zipfile_serialization=False)),
         "half precision": half,
-        "`.safetensors`": tensors("model.safetensors"),
-        "safetensors called `.bin`, behind `model.`": tensors("weights.bin", "model."),
+        "`.safetensors`": saved("model.safetensors", save=save_file),
+        "safetensors called `.bin`, behind `model.`": saved("weights.bin", lambda w: behind("model.", w), save_file),
         "two `.safetensors` and an index": sharded("safetensors"),
         "two `.bin` and an index": sharded("bin"),
         "under `state_dict`, behind `module.`": saved(

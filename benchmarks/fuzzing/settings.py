@@ -24,23 +24,11 @@ VALUES = (
 """What stands where a value belongs; nothing among it asks for a long run."""
 
 
-def write_toml(value: Any) -> str:
-    """Write tables of plain values as TOML."""
-    lines, inner = [], []
-    for key, one in value.items():
-        if isinstance(one, dict):
-            inner.append((key, one))
-        else:
-            lines.append(f"{_quoted(key)} = {_plain(one)}")
-    text = "\n".join(lines) + "\n"
-    return text + "".join(f"[{_quoted(key)}]\n{_nested(key, one)}" for key, one in inner)
-
-
-def _nested(name: str, value: dict[str, Any]) -> str:
+def write_toml(value: dict[str, Any], name: str = "") -> str:
+    """Write tables of plain values as TOML; ``name`` is that of the table, with a dot."""
     plain = [f"{_quoted(key)} = {_plain(one)}" for key, one in value.items() if not isinstance(one, dict)]
-    tables = [(key, one) for key, one in value.items() if isinstance(one, dict)]
-    deeper = "".join(f"[{_quoted(name)}.{_quoted(key)}]\n{_nested(key, one)}" for key, one in tables)
-    return "\n".join(plain) + "\n" + deeper
+    tables = {f"{name}{_quoted(key)}": one for key, one in value.items() if isinstance(one, dict)}
+    return "\n".join([*plain, *(f"[{at}]\n{write_toml(one, f'{at}.')}" for at, one in tables.items())]) + "\n"
 
 
 def _quoted(key: object) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import fmean
 
 import polars as pl
@@ -16,7 +16,7 @@ Levels = Mapping[str, ByClass]
 """A value by level of what is varied, method and forget class."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Factor:
     """A setting that an ablation varies; one of its levels is that of the main audits."""
 
@@ -28,16 +28,72 @@ class Factor:
     """Heading by level, in the order of the columns."""
     variant: str = "released"
     """Forget row of the ablation's audits."""
+    printed: tuple[str, str, str] = ("", "", "")
+    """The paper's table, and its columns of levels and of RS; none where it has no such table."""
+    printed_levels: Mapping[str, str] = field(default_factory=dict)
+    """The paper's name of each level, where it is another."""
+    label: str = ""
+    title: str = ""
+    note: str = ""
+
+    def paper(self, value: str | None = None) -> Levels:
+        """Read the paper's RS, or another value, by level.
+
+        A table without forget classes is of class 7, one without methods of Bad Teacher.
+        """
+        name, level, rs = self.printed
+        rows = paper_rows(name)
+        for column, default in (("forget", "7"), ("method", "bad-teacher")):
+            rows = rows if column in rows.columns else rows.with_columns(pl.lit(default).alias(column))
+        found = {str(key): arrange(some, value or rs) for (key,), some in rows.group_by(level, maintain_order=True)}
+        return {ours: found[self.printed_levels.get(ours, ours)] for ours in self.names}
 
 
-PROPOSALS = Factor("proposals", "gaussian", {"gaussian": "Gaussian", "uniform": "uniform", "laplace": "Laplace"})
-SCORES = Factor("scores", "softmax", {"softmax": "softmax", "entropy": "entropy", "energy": "energy"})
-ROWS = Factor("missing row", "False", {"False": "released row", "True": "random row"}, "restored-row")
-SIGNS = {"gaussian": "signed", "relu-gaussian": "ReLU", "abs-gaussian": "absolute value"}
-SUPPORT = Factor("support", "gaussian", SIGNS)
+PROPOSALS = Factor(
+    audit="proposals",
+    main="gaussian",
+    names={"gaussian": "Gaussian", "uniform": "uniform", "laplace": "Laplace"},
+    printed=("distribution_ablation", "distribution", "rs"),
+    label="proposals-beside-paper",
+    title="Mean RS by proposal",
+    note="Gaussian: the main audits, of three seeds; the others have one.",
+)
+SCORES = Factor(
+    audit="scores",
+    main="softmax",
+    names={"softmax": "softmax", "entropy": "entropy", "energy": "energy"},
+    printed=("uncertainty_ablation", "score", "rs_mean"),
+    label="scores-beside-paper",
+    title="Mean RS by score",
+    note="±: standard deviation over the three seeds of an audit, averaged over classes. Softmax: the main audits.",
+)
+ROWS = Factor(
+    audit="missing row",
+    main="False",
+    names={"False": "released row", "True": "random row"},
+    variant="restored-row",
+    printed=("missing_row", "row", "rs"),
+    printed_levels={"False": "unlearned", "True": "random"},
+    label="missing-row-beside-paper",
+    title="RS without the forget row",
+    note="The paper counts what comes back from a forget accuracy of 0, we from that of the restored head. Of the "
+    "released row its main table prints other values; here are those of its table on the missing row.",
+)
+SUPPORT = Factor(
+    audit="support",
+    main="gaussian",
+    names={"gaussian": "signed", "relu-gaussian": "ReLU", "abs-gaussian": "absolute value"},
+    printed=("gaussian_support", "proposal", "rs"),
+    printed_levels={"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"},
+    label="support-beside-paper",
+    title="RS by support of the proposal",
+    note="The paper's table is of Bad Teacher alone, class 7.",
+)
 SIZES = {
-    "M": Factor("M", "500", {str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
-    "N": Factor("N", "500000", {str(1000 * n): f"{1000 * n:,}" for n in (50, 100, 200, 500, 1000, 2000)}),
+    "M": Factor(audit="M", main="500", names={str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
+    "N": Factor(
+        audit="N", main="500000", names={str(1000 * n): f"{1000 * n:,}" for n in (50, 100, 200, 500, 1000, 2000)}
+    ),
 }
 KEPT = (
     "Audits of the kept models, the main ones too: over 100 test samples of the class and 10 of every other one. "
@@ -85,15 +141,6 @@ def shared(found: Levels, factor: Factor, paper: Levels) -> dict[str, list[str]]
     return {method: some for method, some in classes.items() if some}
 
 
-def paper_levels(name: str, level: str, value: str = "rs", names: Mapping[str, str] | None = None) -> Levels:
-    """Read a table of the paper by level; one without forget classes is of class 7, without methods of Bad Teacher."""
-    rows = paper_rows(name)
-    for column, default in (("forget", "7"), ("method", "bad-teacher")):
-        rows = rows if column in rows.columns else rows.with_columns(pl.lit(default).alias(column))
-    found = {str(key): arrange(some, value) for (key,), some in rows.group_by(level, maintain_order=True)}
-    return {ours: found[theirs] for ours, theirs in names.items()} if names else found
-
-
 def _cells(found: Levels, spread: Levels, classes: dict[str, list[str]]) -> dict[str, dict[str, Text]]:
     cells: dict[str, dict[str, Text]] = {}
     for level, values in found.items():
@@ -105,15 +152,12 @@ def _cells(found: Levels, spread: Levels, classes: dict[str, list[str]]) -> dict
     return cells
 
 
-def _beside(
-    group: Group,
-    factor: Factor,
-    names: tuple[str, str],
-    note: str,
-    paper: Levels,
-    spreads: tuple[Levels, Levels] = ({}, {}),
-) -> Table:
-    found = levels(group, factor, PUBLISHED)
+def beside_paper(group: Group, factor: Factor) -> Table:
+    """Show RS by level, ours and the paper's; with the deviation over seeds where the paper has it."""
+    found, paper = levels(group, factor, PUBLISHED), factor.paper()
+    spreads: tuple[Levels, Levels] = ({}, {})
+    if factor is SCORES:
+        spreads = levels(group, factor, PUBLISHED, "rs_std"), factor.paper("rs_std")
     classes = shared(found, factor, paper)
     ours, theirs = _cells(found, spreads[0], classes), _cells(paper, spreads[1], classes)
     verdict = _cells(levels(group, factor, VERDICT), {}, classes)
@@ -125,46 +169,13 @@ def _beside(
         for level, text in factor.names.items()
     ]
     reading = "Native scale, worst-case, unless said otherwise; ours and the paper's over the same classes."
-    notes = [reading, _named(classes), note, *[KEPT] * uses_kept(group, factor)]
-    return table(*names, {m: METHOD_ROWS[m] for m in classes}, columns, notes)
+    notes = [reading, _named(classes), factor.note, *[KEPT] * uses_kept(group, factor)]
+    return table(factor.label, factor.title, {m: METHOD_ROWS[m] for m in classes}, columns, notes)
 
 
 def _named(classes: Mapping[str, list[str]]) -> str:
     forget = sorted({c for some in classes.values() for c in some})
     return f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}."
-
-
-def proposals(group: Group) -> Table:
-    """Show RS by the distribution that probes are drawn from."""
-    note = "Gaussian: the main audits, of three seeds; the others have one."
-    paper = paper_levels("distribution_ablation", "distribution")
-    return _beside(group, PROPOSALS, ("proposals-beside-paper", "Mean RS by proposal"), note, paper)
-
-
-def scores(group: Group) -> Table:
-    """Show RS by the score that ranks candidates, with its deviation over seeds."""
-    note = "±: standard deviation over the three seeds of an audit, averaged over classes. Softmax: the main audits."
-    paper, spread = (paper_levels("uncertainty_ablation", "score", value) for value in ("rs_mean", "rs_std"))
-    spreads = levels(group, SCORES, PUBLISHED, "rs_std"), spread
-    return _beside(group, SCORES, ("scores-beside-paper", "Mean RS by score"), note, paper, spreads)
-
-
-def missing_row(group: Group) -> Table:
-    """Show RS with the forget row as released, and with a random one in its place."""
-    note = (
-        "The paper counts what comes back from a forget accuracy of 0, we from that of the restored "
-        "head. Of the released row its main table prints other values; here are those of its table on the missing row."
-    )
-    paper = paper_levels("missing_row", "row", names={"False": "unlearned", "True": "random"})
-    return _beside(group, ROWS, ("missing-row-beside-paper", "RS without the forget row"), note, paper)
-
-
-def support(group: Group) -> Table:
-    """Show RS by the support of the Gaussian."""
-    note = "The paper's table is of Bad Teacher alone, class 7."
-    names = {"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"}
-    paper = paper_levels("gaussian_support", "proposal", names=names)
-    return _beside(group, SUPPORT, ("support-beside-paper", "RS by support of the proposal"), note, paper)
 
 
 def sizes(group: Group, size: str, reading: Reading) -> Table:

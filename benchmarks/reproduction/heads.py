@@ -68,7 +68,7 @@ def take_features(protocols: Sequence[str], store: Store, out: Path) -> int:
     """Write ``NAME.features`` and ``NAME.labels`` of the first test samples of each class; count the models."""
     from safetensors.torch import load_file, save
 
-    from retrainings import kept_rows
+    from stored import kept_rows
 
     kept = dict[str, Any]()
     for name, cell in audited(protocols, store):

@@ -1,4 +1,4 @@
-"""From a store to what is committed: rows as CSV, a slim archive for pages and figures, the heads of the models.
+"""From a store to what is committed: rows as CSV, and the heads of the models.
 
 The models weigh gigabytes and stay behind. What is known of them (seconds, epoch, validation accuracies) comes from
 the store or, where they were left on another machine, from archives that ``pack`` or ``take_heads`` wrote.
@@ -9,11 +9,9 @@ from __future__ import annotations
 import csv
 import io
 import json
-import shutil
 import tarfile
-import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, fields, replace
+from dataclasses import fields
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -21,7 +19,7 @@ from typing import Any
 from reproduction.heads import own_goals, protocol_groups, write_heads
 from sfra.auditing.rules import RETAIN_FLOOR
 from sfra.bench.engine.cell import reachable
-from sfra.bench.engine.packing import FACTS, pack
+from sfra.bench.engine.packing import FACTS
 from sfra.bench.engine.store import Record, Store
 from sfra.bench.plan import Goal
 from sfra.bench.rows import OF_READING, collect
@@ -63,19 +61,12 @@ FILES = {
 OF_ITSELF = ("raised", "not-finite", "not-json")
 """Reasons of failures that lie in the computation; memory, time limits and crashes are the machine's."""
 
-DIGITS = {"retain": 5, "forget": 5, "rs": 4}
-"""Decimals of a kept trajectory."""
-DROPPED = ("relearned_head.safetensors", "features.safetensors", "head.safetensors")
-"""Files that no page and no figure shows."""
-
 EARLY = 100
 """An epoch on the way: the length of an audit with default settings."""
 
 
-def keep(
-    protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path] = (), *, archive: bool = False
-) -> None:
-    """Write ``GROUP/*.csv`` and ``GROUP/heads.safetensors`` for every group with results, ``GROUP.tar.xz`` if asked.
+def keep(protocols: Sequence[str], store: Store, out: Path, models: Sequence[Path] = ()) -> None:
+    """Write ``GROUP/*.csv`` and ``GROUP/heads.safetensors`` for every group with results.
 
     Rows and heads that are kept already stay where the store has none of the same model, so that each sitting may
     begin with an empty store; so do rows of the coverage that tell of more than the store has.
@@ -108,10 +99,6 @@ def keep(
             row["done"] = str(max(int(row["done"]), len(known_)))
         for name, rows in merged.items():
             write_atomically(files[name], to_csv(rows, ("protocol", *COLUMNS[name])).encode())
-        if archive:
-            with tempfile.TemporaryDirectory() as scratch:
-                slim = slim_store(everything, store, sorted(made, key=lambda one: one.key), Path(scratch) / "store")
-                pack([goal.cell for goal in everything], slim, out / f"{group}.tar.xz")
         print(f"{group}: {len(records)} cells", flush=True)
         write_heads([file for file in models if mine[file]], out / group / "heads.safetensors")
 
@@ -313,53 +300,6 @@ def failed_rows(goals: Sequence[Goal], store: Store) -> Iterator[Row]:
             yield {**identity, "what": goal.what, "failed": cause.kind, "reason": ": ".join([what, *got])}
 
 
-def slim_store(goals: Sequence[Goal], store: Store, models: Iterable[Record], folder: Path) -> Store:
-    """Write the finished goals, and what is known of the models, into a new store."""
-    out = Store(folder)
-    for goal in goals:
-        record = store.record(goal.cell)
-        if record is not None:
-            target = folder / "cells" / record.kind / record.key
-            _copy(store.folder(goal.cell), target, record, curves=goal.identity.get("audit") == "main")
-    for record in models:
-        target = folder / "cells" / record.kind / record.key
-        if not target.exists():
-            _write(target / "result.json", asdict(replace(record, files={})))
-    return out
-
-
-def slim_audit(audit: Row, *, curves: bool = True) -> dict[str, Any]:
-    """Keep the trajectories of the verdict's setting, of model and reference, and the model's own as released.
-
-    Of ablations only the readings are shown, and no curves are kept.
-    """
-    main = (audit["scale"], audit["variant"])
-    wanted = {("model", *main), ("reference", *main), ("model", "native", "released")}
-    kept = [run for run in audit[traces_key(audit)] if (run["subject"], run["scale"], run["variant"]) in wanted]
-    slim = []
-    for run in kept if curves else ():
-        short = {name: run[name] and [round(value, places) for value in run[name]] for name, places in DIGITS.items()}
-        slim.append({**run, **short, "loss": [run["loss"][0], run["loss"][-1]]})
-    return {**audit, traces_key(audit): slim}
-
-
 def traces_key(audit: Row) -> str:
     """Return what an ``audit.json`` calls its traces; version 1 of the schema called them ``trajectory``."""
     return "traces" if "traces" in audit else "trajectory"
-
-
-def _copy(source: Path, target: Path, record: Record, *, curves: bool) -> None:
-    target.mkdir(parents=True)
-    for name in record.files:
-        if name == "audit.json":
-            audit = json.loads((source / name).read_text(encoding="utf-8"))
-            _write(target / name, slim_audit(audit, curves=curves))
-        elif Path(name).name not in DROPPED:
-            shutil.copyfile(source / name, target / name)
-    sizes = {path.name: path.stat().st_size for path in sorted(target.iterdir())}
-    _write(target / "result.json", asdict(replace(record, files=sizes)))
-
-
-def _write(path: Path, content: object) -> None:
-    text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-    write_atomically(path, text.encode())

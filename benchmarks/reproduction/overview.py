@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from statistics import fmean
 
-from reproduction.ablations import PROPOSALS, ROWS, SCORES, SUPPORT, Factor, Levels, levels, paper_levels, shared
+from reproduction.ablations import PROPOSALS, ROWS, SCORES, SUPPORT, Factor, levels, shared
 from reproduction.rows import (
     METHOD_LIST,
     PUBLISHED,
@@ -103,14 +102,8 @@ def _models(side: Side) -> dict[str, float]:
     return {f"{m}-{c}": rs for m in METHOD_LIST for c, rs in side.rs[PUBLISHED].get(m, {}).items()}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Claim:
-    """Something that tables of the paper show, to be read off ours in the same way."""
-
-    name: str
-    says: str
-    of: Callable[[Group], tuple[Found | None, Found | None]]
-    """Read a group and the paper; None where there are no rows."""
+Pair = tuple[Found | None, Found | None]
+"""What a group shows, and the paper; None where there are no rows."""
 
 
 def share(some: Sequence[bool]) -> Found | None:
@@ -118,12 +111,12 @@ def share(some: Sequence[bool]) -> Found | None:
     return (f"{sum(some)} of {len(some)}", 2 * sum(some) > len(some)) if some else None
 
 
-def sides(measure: Callable[[Side], Found | None]) -> Callable[[Group], tuple[Found | None, Found | None]]:
+def sides(measure: Callable[[Side], Found | None]) -> Callable[[Group], Pair]:
     """Read both sides in the same way."""
     return lambda group: (measure(beside(group)[0]), measure(beside(group)[1]))
 
 
-def ours(measure: Callable[[Side, Reading], Found | None]) -> Callable[[Group], tuple[Found | None, None]]:
+def ours(measure: Callable[[Side, Reading], Found | None]) -> Callable[[Group], Pair]:
     """Read a group in our own reading; the paper has nothing like it."""
     return lambda group: (measure(side_of(group), VERDICT), None)
 
@@ -187,12 +180,12 @@ def unsure(side: Side) -> Found | None:
 
 
 def varied(
-    factor: Factor, paper: Levels, judge: Callable[[Mapping[str, Values]], Found], only: Sequence[str] = METHOD_LIST
-) -> Callable[[Group], tuple[Found | None, Found | None]]:
+    factor: Factor, judge: Callable[[Mapping[str, Values]], Found], only: Sequence[str] = METHOD_LIST
+) -> Callable[[Group], Pair]:
     """Read an ablation and the paper's of the same methods and classes, level by level."""
 
-    def read(group: Group) -> tuple[Found | None, Found | None]:
-        first = group.dataset == "cifar10" and group.backbone.startswith("resnet18")
+    def read(group: Group) -> Pair:
+        paper, first = factor.paper(), group.dataset == "cifar10" and group.backbone.startswith("resnet18")
         found = levels(group, factor, PUBLISHED) if len(group.rows("audits", "-ablations")) else {}
         classes = {m: some for m, some in shared(found, factor, paper).items() if m in only} if first else {}
         both = [{level: averages(side.get(level, {}), classes) for level in factor.names} for side in (found, paper)]
@@ -227,7 +220,7 @@ def last_loses(found: Mapping[str, Values]) -> Found:
     return ", ".join(str(score(one)) for one in numbers), numbers[-1] < numbers[0] / 2
 
 
-def together(group: Group) -> tuple[Found | None, Found | None]:
+def together(group: Group) -> Pair:
     """Compare the mean RS of classes 1 and 6 forgotten at once with that of the two alone."""
     rows = group.audits(PUBLISHED, ending="-multi").filter(forget="1+6")
     printed = paper_rows("summary_multi_class").filter(dataset="CIFAR-10", num_forget=2, variant="sfra")
@@ -242,61 +235,47 @@ def together(group: Group) -> tuple[Found | None, Found | None]:
     return made[0], made[1]
 
 
-SUPPORTS = {"gaussian": "signed", "relu-gaussian": "relu", "abs-gaussian": "absolute"}
-CLAIMS = (
-    Claim(name="comes-back", of=sides(comes_back), says="A class of which at most 1 % is left comes back (RS > 0.5)"),
-    Claim(
-        name="reference", of=sides(more_than_reference), says="More comes back than from a retrained model (ΔRS > 0)"
+CLAIMS: dict[str, tuple[str, Callable[[Group], Pair]]] = {
+    "comes-back": ("A class of which at most 1 % is left comes back (RS > 0.5)", sides(comes_back)),
+    "reference": ("More comes back than from a retrained model (ΔRS > 0)", sides(more_than_reference)),
+    "generic": ("Retrained models give the class back too (RS > floor)", sides(reference_relearns)),
+    "comes-back-verdict": ("The first, in our own reading", ours(comes_back)),
+    "reference-verdict": ("The second, in our own reading", ours(more_than_reference)),
+    "generic-verdict": ("The third, in our own reading", ours(reference_relearns)),
+    "pra": ("More comes back than with five real samples (PRA), by method", sides(more_than_pra)),
+    "most": ("Bad Teacher is among the two methods that give back the most", sides(most)),
+    "retain": ("Relearning costs the other classes less than 5 points", sides(keeps_the_rest)),
+    "probe": ("A linear probe reads the class from retrained models (> 50 %)", sides(probe_reads)),
+    "alignment": ("Alignment does not order the models (|rank correlation| with RS < 0.3)", sides(aligned)),
+    "unsure": ("Bad Teacher is unsure of the class (gap of confidence > 0.5)", sides(unsure)),
+    "proposal": (
+        "Uniform and Laplace proposals change a method's RS by less than 0.15",
+        varied(PROPOSALS, spread),
     ),
-    Claim(name="generic", of=sides(reference_relearns), says="Retrained models give the class back too (RS > floor)"),
-    Claim(name="comes-back-verdict", of=ours(comes_back), says="The first, in our own reading"),
-    Claim(name="reference-verdict", of=ours(more_than_reference), says="The second, in our own reading"),
-    Claim(name="generic-verdict", of=ours(reference_relearns), says="The third, in our own reading"),
-    Claim(name="pra", of=sides(more_than_pra), says="More comes back than with five real samples (PRA), by method"),
-    Claim(name="most", of=sides(most), says="Bad Teacher is among the two methods that give back the most"),
-    Claim(name="retain", of=sides(keeps_the_rest), says="Relearning costs the other classes less than 5 points"),
-    Claim(name="probe", of=sides(probe_reads), says="A linear probe reads the class from retrained models (> 50 %)"),
-    Claim(
-        name="alignment",
-        of=sides(aligned),
-        says="Alignment does not order the models (|rank correlation| with RS < 0.3)",
+    "score": (
+        "Softmax is as good a score as entropy and energy (mean RS of the three)",
+        varied(SCORES, first_is_best),
     ),
-    Claim(name="unsure", of=sides(unsure), says="Bad Teacher is unsure of the class (gap of confidence > 0.5)"),
-    Claim(
-        name="proposal",
-        of=varied(PROPOSALS, paper_levels("distribution_ablation", "distribution"), spread),
-        says="Uniform and Laplace proposals change a method's RS by less than 0.15",
+    "row": ("A random row in place of the forget row does as well (mean RS)", varied(ROWS, as_well)),
+    "support": (
+        "Without negative numbers Bad Teacher's class stays away (signed, ReLU, absolute value)",
+        varied(SUPPORT, last_loses, ["bad-teacher"]),
     ),
-    Claim(
-        name="score",
-        of=varied(SCORES, paper_levels("uncertainty_ablation", "score", "rs_mean"), first_is_best),
-        says="Softmax is as good a score as entropy and energy (mean RS of the three)",
-    ),
-    Claim(
-        name="row",
-        of=varied(ROWS, paper_levels("missing_row", "row", names={"False": "unlearned", "True": "random"}), as_well),
-        says="A random row in place of the forget row does as well (mean RS)",
-    ),
-    Claim(
-        name="support",
-        of=varied(SUPPORT, paper_levels("gaussian_support", "proposal", names=SUPPORTS), last_loses, ["bad-teacher"]),
-        says="Without negative numbers Bad Teacher's class stays away (signed, ReLU, absolute value)",
-    ),
-    Claim(name="together", of=together, says="Of two classes forgotten at once less comes back"),
-)
-"""What tables of the paper show; the thresholds are ours."""
+    "together": ("Of two classes forgotten at once less comes back", together),
+}
+"""What tables of the paper show, by name, and how it is read off ours in the same way; the thresholds are ours."""
 
 
 def claims(groups: Sequence[Group]) -> Table:
     """Show each claim in every group, ours and the paper's beside it."""
-    rows, columns = {one.name: one.says for one in CLAIMS}, list[Cells]()
+    rows, columns = {name: says for name, (says, _) in CLAIMS.items()}, list[Cells]()
     for group in groups:
         cells: dict[str, str | None] = {}
-        for claim in CLAIMS:
-            here, there = claim.of(group)
+        for name, (_, read) in CLAIMS.items():
+            here, there = read(group)
             if here is not None:
                 printed = f" (paper: {'' if there[1] else 'no, '}{there[0]})" if there else ""
-                cells[claim.name] = f"{'yes' if here[1] else 'NO'}: {here[0]}{printed}"
+                cells[name] = f"{'yes' if here[1] else 'NO'}: {here[0]}{printed}"
         columns.append((group.name.replace("-", "_"), place(group), cells))
     notes = (
         "Read in the paper's way (native scale, worst-case), ours and the paper's over the same methods and classes. "

@@ -69,7 +69,7 @@ BESIDE_PAPER: Mapping[str, list[Make]] = {
     "controls": [tables.controls, tables.alignment, tables.confidence, alone(tables.multi)],
     "recipes": [worlds.experiments, worlds.experiments_models, worlds.norm],
     "ablations": [
-        *map(alone, (ablations.proposals, ablations.scores, ablations.missing_row, ablations.support)),
+        *(alone(ablations.beside_paper, one) for one in ablations.FACTORS.values() if one.label),
         *(alone(ablations.sizes, *one) for one in SIZES),
         alone(ablations.masked),
     ],

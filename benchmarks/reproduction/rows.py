@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
 import polars as pl
 
@@ -277,18 +278,14 @@ def over_the_classes_of(group: Group, side: Side) -> Side:
         return {method: some for method, some in kept.items() if some}
 
     sure = side.inner.get("bad-teacher", {}).keys() == own.inner.get("bad-teacher", {}).keys()
+    names = ("retain", "forget", "kept", "pra", "probe", "inner", "cosine")
+    shared: dict[str, Any] = {name: common(getattr(side, name), getattr(own, name)) for name in names}
     return replace(
         side,
         rs={reading: common(some, own.rs[reading]) for reading, some in side.rs.items()},
         delta={reading: common(some, own.delta[reading]) for reading, some in side.delta.items()},
         confidence=side.confidence if sure else {},
-        retain=common(side.retain, own.retain),
-        forget=common(side.forget, own.forget),
-        kept=common(side.kept, own.kept),
-        pra=common(side.pra, own.pra),
-        probe=common(side.probe, own.probe),
-        inner=common(side.inner, own.inner),
-        cosine=common(side.cosine, own.cosine),
+        **shared,
     )
 
 

@@ -27,6 +27,7 @@ from reproduction.rows import (
 from sfra.attack.scale import KAPPA
 from sfra.bench.tables import Column, Table
 from sfra.bench.tables.names import METHODS, method_name
+from sfra.report import numbers
 from sfra.report.classes import label_name
 
 Text = str | None
@@ -54,19 +55,12 @@ def table(
 
 def score(value: float | None, digits: int = 2) -> Text:
     """Write a score."""
-    return None if value is None else f"{value:.{digits}f}".replace("-", "−")
+    return None if value is None else numbers.number(value, digits)
 
 
 def signed(value: float | None, digits: int = 2) -> Text:
-    """Write a difference with its sign, and zero without one.
-
-    >>> signed(0.126), signed(-0.001)
-    ('+0.13', '0.00')
-    """
-    if value is None:
-        return None
-    text = f"{value:+.{digits}f}"
-    return text[1:] if float(text) == 0 else text.replace("-", "−")
+    """Write a difference with its sign, and zero without one."""
+    return None if value is None else numbers.signed(value, digits)
 
 
 def percent(value: float | None, digits: int = 1) -> Text:

@@ -17,6 +17,7 @@ from reproduction.rows import BASE, ROOT, VERDICT, Group, list_groups
 from sfra.attack.probes import sample_probes
 from sfra.core.head import Head
 from sfra.release import load
+from stored import rounded
 
 WIDE = Group(f"{BASE}-224")
 KEPT_MODELS = sorted(path.name for path in models_folder(WIDE).iterdir())
@@ -84,7 +85,7 @@ def test_a_group_without_rows_is_left_out() -> None:
 
 def test_rounding_keeps_five_bits_to_the_nearest() -> None:
     values = np.linspace(-3, 3, 1001, dtype=np.float16)
-    made = several.rounded(values)
+    made = rounded(values)
     assert not np.any(made.view(np.uint16) & 31)
     assert np.all(np.abs(made - values) <= np.abs(values) / 63)
 

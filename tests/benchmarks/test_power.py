@@ -11,7 +11,11 @@ import torch
 
 from power import compute, fewer, subjects
 from sfra.attack.probes import sample_probes
+from sfra.attack.relearn import relearn
+from sfra.attack.scale import Canonical, place
+from sfra.auditing.evaluate import evaluate
 from sfra.core.head import Head
+from stored import read_model, without
 
 CLASSES, WIDTH = 5, 8
 
@@ -43,14 +47,11 @@ def test_fewer_probes_are_those_of_a_smaller_m() -> None:
     assert torch.equal(logits[:, [0, 1, 3, 4]].argmax(1), torch.tensor([0, 1, 2, 3]).repeat_interleave(7).repeat(2))
 
 
-def test_every_class_has_its_masked_original_two_retrainings_and_self_controls(tmp_path: Path) -> None:
+def test_every_class_has_its_masked_original_and_two_retrainings(tmp_path: Path) -> None:
     found = list(subjects(heads(tmp_path), [1, 3], "cpu"))
-    kinds = ["masked", "hidden", "fresh", "released", "self", "fresh", "released"]
-    assert [(one.forget, one.kind) for one in found] == [(k, kind) for k in (1, 3) for kind in kinds]
-    own = next(one for one in found if one.kind == "self")
-    assert (own.masked, own.target, own.head.classes) == (3, 2, CLASSES - 2)
-    assert set(own.labels.tolist()) == {0, 1, 2, 3}
-    assert len(own.labels) == 48
+    kinds = [("masked", "original"), ("fresh", "a"), ("fresh", "b")]
+    assert [(one.forget, (one.kind, one.model)) for one in found] == [(k, kind) for k in (1, 3) for kind in kinds]
+    assert [one.head.classes for one in found] == [CLASSES - 1, CLASSES, CLASSES] * 2
 
 
 def test_rows_are_appended_once_and_tell_what_returned(tmp_path: Path) -> None:
@@ -59,9 +60,12 @@ def test_rows_are_appended_once_and_tell_what_returned(tmp_path: Path) -> None:
     text = out.read_text()
     compute(folder, out, None, "cpu", "small")
     assert out.read_text() == text
-    assert len(text.splitlines()) == 1 + 2 * 7 * 2 * 3
-    hidden = [row for row in csv.DictReader(text.splitlines()) if row["kind"] == "hidden"]
-    for row in hidden:  # a bias of -15 keeps the class at 0 in the beginning
-        kept, back = 1 - max(0.0, float(row["retain_drop"])), float(row["forget_after"])
-        assert float(row["rs_100"]) == pytest.approx(2 * kept * back / (kept + back), abs=2e-4)
-    assert len(hidden) == 2 * 2 * 3
+    assert len(text.splitlines()) == 1 + 2 * 3 * 2 * 3
+    original = read_model(folder / "original")
+    placed = place(without(original[0], [3]), [3], scale=Canonical(1.7), variant="restored-row", seed=1)
+    path = relearn(placed.head, sample_probes(placed.head, 3, n=10_000, m=100, seed=1), epochs=100, seed=1)
+    expected = evaluate(path, placed.features(original[1].features), original[1].labels, [3])
+    wanted = {"forget": "3", "kind": "masked", "m": "100", "exponent": "0.0"}
+    (row,) = (row for row in csv.DictReader(text.splitlines()) if wanted.items() <= row.items())
+    assert float(row["rs_100"]) == pytest.approx(float(expected.rs[-1]), abs=1e-4)
+    assert float(row["forget_after"]) == pytest.approx(float(expected.forget[-1]), abs=1e-4)

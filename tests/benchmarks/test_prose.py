@@ -283,7 +283,7 @@ def all_groups(group: Group) -> list[str]:
     near = {one: agreement(mean[one], paper[one]) for one in own}
     rest = {one: agreement({m: mean[one][m] for m in mean[one] if m not in overview.OTHERWISE}, paper[one])
             for one in own}  # fmt: skip
-    found = {(one, claim.name): claim.of(one) for one in own for claim in overview.CLAIMS}
+    found = {(one, name): read(one) for one in own for name, (_, read) in overview.CLAIMS.items()}
     wrong = {key for key, (ours, _) in found.items() if ours is not None and not ours[1]}
 
     def said(one: Group, name: str, side: int = 0) -> str:

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 import retrainings
-from retrainings import kept_rows, main, planned
-from stored import read_model
+from retrainings import main, planned
+from stored import kept_rows, read_model
 
 KEPT = Path(__file__).parents[2] / "reproduction" / "retrainings"
 

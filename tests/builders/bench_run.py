@@ -66,17 +66,12 @@ def make_benchmark(folder: Path) -> None:
 
 
 def read_benchmark(folder: Path) -> list[Row]:
-    """Read the readings of the benchmark that :func:`make_benchmark` ran."""
-    return read_readings(folder / "store", ("digits-tiny", folder / "turned.toml"))
-
-
-def read_readings(place: Path, protocols: Sequence[str | Path]) -> list[Row]:
     """Read every reading from its ``audit.json``; ΔRS is computed here, from the audit of the retrained model."""
-    store = open_store(place)
+    store = open_store(folder / "store")
     identities = {
         row["cell"]: {name: row[name] for name in ("method", "dataset", "backbone", "forget", "cell")}
-        for name in protocols
-        for row in make_report(name, place).rows.audits
+        for name in ("digits-tiny", folder / "turned.toml")
+        for row in make_report(name, store.root).rows.audits
     }
     rows = [
         identity | {name: result[name] for name in ("scale", "rule", "rs", *STAGES)}

@@ -19,8 +19,8 @@ from sfra.report.figures import (
     sensitivity_figure,
     violin_figure,
 )
-from sfra.report.figures.rows import signed
 from sfra.report.figures.style import contrast
+from sfra.report.numbers import signed
 
 AUDITS = many_audits()
 OF_AUDITS = [name for (_, name), one in FIGURES.items() if one.needs == "audits" and name != "sweep"]

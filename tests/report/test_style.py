@@ -3,7 +3,6 @@ from __future__ import annotations
 import colorsys
 import subprocess
 import sys
-from itertools import combinations
 
 import pytest
 
@@ -23,12 +22,6 @@ def test_every_method_of_the_tables_and_the_registry_has_a_look_of_its_own() -> 
 
 def test_without_colour_no_two_methods_share_a_shape() -> None:
     assert len({mark.shape for mark in MARKS.values()}) == len(MARKS)
-
-
-def test_lines_that_share_a_dash_differ_in_lightness_or_colour() -> None:
-    for style in (LIGHT, DARK):
-        for one, other in combinations(MARKS.values(), 2):
-            assert one.dash != other.dash or style.pick(one.light, one.dark) != style.pick(other.light, other.dark)
 
 
 @pytest.mark.parametrize("style", [LIGHT, DARK])

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 from xml.etree import ElementTree as Xml
 
 from sfra.auditing.result import AuditResult
@@ -12,7 +11,7 @@ from sfra.auditing.verdict import carrying, statement
 from sfra.auditing.verdicts import VERDICTS, Kind
 from sfra.core.errors import printable
 from sfra.report.classes import class_name
-from sfra.report.notebook import numbers
+from sfra.report.numbers import numbers
 
 Outcome = Literal["passed", "failure", "error", "skipped"]
 
@@ -26,8 +25,7 @@ OUTCOMES: dict[Kind, Outcome] = {
 """What becomes of the test case of a class: a verdict that decides nothing is skipped, and a gate may fail on it."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Case:
+class _Case(NamedTuple):
     name: str
     outcome: Outcome
     kind: str
@@ -37,7 +35,11 @@ class _Case:
 
 def junit(audit: AuditResult, judged: Mapping[str, str | None]) -> str:
     """Write an audit as JUnit XML; ``judged`` holds the gates, with what is to be said of one that failed."""
-    cases = [*_classes(audit), *_gates(audit, judged)]
+    failed: Outcome = "error" if VERDICTS[audit.verdict].kind == "unusable" else "failure"
+    gates = (
+        _Case(f"fail-if {gate}", failed if said else "passed", "gate", said or "") for gate, said in judged.items()
+    )
+    cases = [*_classes(audit), *gates]
     counts = {"tests": str(len(cases))}
     for name, outcome in {"failures": "failure", "errors": "error", "skipped": "skipped"}.items():
         counts[name] = str(sum(case.outcome == outcome for case in cases))
@@ -65,14 +67,7 @@ def _classes(audit: AuditResult) -> Iterator[_Case]:
     for label in audit.forget_classes:
         verdict, said = each.get(label, (audit.verdict, "")) if usable else (audit.verdict, "")
         name = f"{class_name(label, audit.class_names)} is forgotten"
-        message = f"{verdict}: {said or audit.statement}"
-        yield _Case(name=name, outcome=OUTCOMES[VERDICTS[verdict].kind], kind=verdict, message=message)
-
-
-def _gates(audit: AuditResult, judged: Mapping[str, str | None]) -> Iterator[_Case]:
-    failed: Outcome = "error" if VERDICTS[audit.verdict].kind == "unusable" else "failure"
-    for gate, said in judged.items():
-        yield _Case(name=f"fail-if {gate}", outcome=failed if said else "passed", kind="gate", message=said or "")
+        yield _Case(name, OUTCOMES[VERDICTS[verdict].kind], verdict, f"{verdict}: {said or audit.statement}")
 
 
 def _details(audit: AuditResult) -> str:

@@ -12,8 +12,7 @@ from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.tables.table import escape_markdown
 from sfra.core.errors import InputError, printable
 from sfra.report.classes import class_name, label_name
-from sfra.report.notebook import numbers
-from sfra.report.page.html import number, percent, signed
+from sfra.report.numbers import class_rows, numbers
 
 
 def job_summary(audit: AuditResult, judged: Mapping[str, str | None]) -> str:
@@ -52,16 +51,10 @@ def _measured(audit: AuditResult) -> Iterator[str]:
         return
     rows = [f"| {_text(label)} | {value} | {_text(meaning)} |" for label, value, meaning in numbers(audit)]
     yield "\n".join(["| | | |", "|:--|:--|:--|", *rows])
-    lines = []
-    for one in audit.classes:
-        score = next(iter(one.scores), None)
-        shown = ("–",) * 4
-        if score is not None:
-            moved = percent(score.forget_before), percent(score.forget_after)
-            gone = one.verdict != "not-unlearned"
-            shown = (*moved, *((number(score.rs), signed(score.delta_rs)) if gone else ("–", "–")))
-        cells = (_text(label_name(one.label, audit.class_names)), one.verdict, *shown)
-        lines.append(f"| {' | '.join(cells)} |")
+    lines = [
+        f"| {' | '.join((_text(label_name(label, audit.class_names)), *shown))} |"
+        for label, *shown in class_rows(audit)
+    ]
     if lines:
         yield "\n".join(["| class | verdict | before | after | RS | ΔRS |", "|:--|:--|--:|--:|--:|--:|", *lines])
 

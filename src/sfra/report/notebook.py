@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from html import escape
 
@@ -13,9 +13,9 @@ from sfra.core.errors import InputError, MissingPackageError, meant
 from sfra.report.classes import class_name
 from sfra.report.export import drawable, render
 from sfra.report.figures import Chart, plan_audit
+from sfra.report.numbers import numbers
 from sfra.report.page import audit_page
 from sfra.report.page.audit import PICTURE, rests_on_fresh_row
-from sfra.report.page.html import number, percent, signed, span
 
 EDGES = {"left": 36, "right": 24, "top": 5, "bottom": 5}
 """Pixels around a figure: DejaVu Sans, where a system has no Arial or the like, is a sixth wider."""
@@ -60,20 +60,6 @@ def _table(rows: Iterable[tuple[str, str, str]]) -> str:
         for label, value, meaning in rows
     )
     return f"<table>{''.join(lines)}</table>"
-
-
-def numbers(audit: AuditResult) -> Iterator[tuple[str, str, str]]:
-    """Yield what is measured, the number, and what it means."""
-    for name, pair in (("other classes", audit.retain), ("forgotten class", audit.forget)):
-        shown = f"{percent(pair.before)} → {percent(pair.after)}"
-        yield f"accuracy, {name}", shown, "before and after relearning"
-    if not audit.scored:
-        return
-    between = "" if audit.rs_interval is None else f"95 % interval {span(audit.rs_interval)}; "
-    yield "RS", number(audit.rs), f"{between}0: nothing comes back; 1: all of it, at no cost"
-    against = "RS minus that of a model that never saw it" if audit.delta_rs is not None else "no reference was given"
-    between = "" if audit.delta_rs_interval is None else f"95 % interval {span(audit.delta_rs_interval, sign=True)}; "
-    yield "ΔRS", signed(audit.delta_rs), f"{between}{against}"
 
 
 def _picture(audit: AuditResult) -> str:

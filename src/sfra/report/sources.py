@@ -146,7 +146,8 @@ def read_bench(
             got=store,
             do=f"sfra bench run {reports[0].protocol.name} --store {store}",
         )
-    usual = default_reading(main)
+    known = {(row["scale"], row["rule"]) for row in main}
+    usual = next((one for one in READINGS if one in known), min(known))
     scale, rule = scale or usual[0], rule or usual[1]
     return Bench(
         reports=reports,
@@ -162,12 +163,6 @@ def read_bench(
 def main_rows(audits: Sequence[Row]) -> list[Row]:
     """Keep what the leaderboard is made of: no ablations, and the forget row as released, or as restored."""
     return [row for row in audits if row.get("audit", "main") == "main" and row["variant"] != "reset-row"]
-
-
-def default_reading(audits: Sequence[Row]) -> tuple[str, str]:
-    """Choose the scale and rule that a page opens with: those of verdicts, if the audits have them."""
-    known = {(row["scale"], row["rule"]) for row in audits}
-    return next((one for one in READINGS if one in known), min(known))
 
 
 def with_names(audit: AuditResult, names: Names) -> AuditResult:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from statistics import fmean
 from typing import Any
 
-from sfra.auditing.result import AuditResult, Control
+from sfra.auditing.result import AuditResult
 from sfra.auditing.verdicts import KINDS, VERDICTS
 from sfra.core.errors import InputError
 from sfra.report.figures.readings import forget_of, reading_of, verdict_score
@@ -57,11 +57,9 @@ def subjects(audit: AuditResult) -> Iterator[dict[str, Any]]:
     if None not in theirs.values():
         yield {"subject": REFERENCE, **theirs}
     for control in audit.controls:
-        yield {"subject": CONTROLS[control.kind], **_means(control), "each": [one.score for one in control.hidden]}
-
-
-def _means(control: Control) -> dict[str, float]:
-    return {name: fmean(getattr(one.score, name) for one in control.hidden) for name in ACCURACIES}
+        scores = [one.score for one in control.hidden]
+        means = {name: fmean(getattr(one, name) for one in scores) for name in ACCURACIES}
+        yield {"subject": CONTROLS[control.kind], **means, "each": scores}
 
 
 def _panel(audit: AuditResult, rows: Sequence[Mapping[str, Any]], which: str, style: Style, *, names: bool) -> Any:

@@ -11,7 +11,7 @@ from sfra.report.classes import label_name
 from sfra.report.figures.labels import end_names, end_rows
 from sfra.report.figures.readings import forget_of, reading_of, traces_of, verdict_score
 from sfra.report.figures.registry import figure
-from sfra.report.figures.rows import BUDGETS, best_within, signed
+from sfra.report.figures.rows import BUDGETS, best_within
 from sfra.report.figures.style import (
     LIGHT,
     Chart,
@@ -26,6 +26,7 @@ from sfra.report.figures.style import (
     numbers,
     score,
 )
+from sfra.report.numbers import signed
 
 HEADS = {"released": "before", "relearned": "after"}
 """The two heads that an audit compares, and what their accuracies are called."""

@@ -15,7 +15,7 @@ from sfra.bench.tables.table import MISSING
 from sfra.core.errors import InputError
 from sfra.report.classes import Names, set_name
 from sfra.report.figures.registry import figure
-from sfra.report.figures.rows import Row, caption, classes, extremes, in_order, signed, stages
+from sfra.report.figures.rows import Row, caption, classes, extremes, in_order, stages
 from sfra.report.figures.style import (
     LIGHT,
     Chart,
@@ -30,6 +30,7 @@ from sfra.report.figures.style import (
     numbers,
     score,
 )
+from sfra.report.numbers import signed
 
 FEWEST = 5
 """Points below which a density would show the bandwidth, not the data."""

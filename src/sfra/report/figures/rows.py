@@ -102,13 +102,3 @@ def extremes(values: Mapping[str, float], digits: int = 2) -> str:
     """
     low, high = min(values, key=lambda name: values[name]), max(values, key=lambda name: values[name])
     return f"from {values[low]:.{digits}f} ({method_name(low)}) to {values[high]:.{digits}f} ({method_name(high)})"
-
-
-def signed(value: float) -> str:
-    """Write a difference with its sign, but zero without.
-
-    >>> signed(0.123), signed(-0.5), signed(-0.001)
-    ('+0.12', '−0.50', '0.00')
-    """
-    text = f"{value:+.2f}".replace("-", "−")
-    return "0.00" if text[1:] == "0.00" else text

@@ -17,19 +17,10 @@ from sfra.core.errors import counted
 from sfra.report.classes import class_name
 from sfra.report.figures import plan_audit, plan_audits
 from sfra.report.figures.readings import forget_of
+from sfra.report.numbers import class_rows, number, percent, signed
 from sfra.report.page.charts import Charts, runtime
-from sfra.report.page.html import (
-    MISSING,
-    asset,
-    explanations,
-    number,
-    percent,
-    render,
-    render_part,
-    signed,
-    table,
-)
-from sfra.report.page.numbers import diagnosis_tables
+from sfra.report.page.diagnostics import diagnosis_tables
+from sfra.report.page.html import asset, explanations, render, render_part, table
 from sfra.report.page.repeat import command, command_notes, unusual
 from sfra.report.sources import reading
 
@@ -174,7 +165,9 @@ def audit_view(
             "picture": [one for one in drawn if one["key"] == f"{key}-{PICTURE}"],
             "charts": [one for one in drawn if one["key"] != f"{key}-{PICTURE}"],
             "findings": critical(audit.findings) or audit.findings,
-            **(_score_view(audit) if usable and gone else NO_SCORES),
+            **(score_tables(audit) if usable and gone else {"scores": {"rows": []}, "sweep": []}),
+            "controls": control_table(audit) if usable and gone else None,
+            "diagnostics": diagnosis_tables(audit) if usable and gone else [],
             "classes": class_table(audit) if usable else None,
             "settings": list(flat(audit.settings)),
             "versions": list(flat(audit.versions)),
@@ -184,20 +177,6 @@ def audit_view(
             "unusual": unusual(audit.settings),
         }
         return view | {"html": render_part("audit.html.j2", view=view)}
-
-
-NO_SCORES: View = {
-    "scores": {"rows": []},
-    "sweep": [],
-    "controls": None,
-    "diagnostics": [],
-}
-"""What is shown of the scores where they mean nothing."""
-
-
-def _score_view(audit: AuditResult) -> View:
-    """Arrange all accuracies and scores, of controls too."""
-    return score_tables(audit) | {"controls": control_table(audit), "diagnostics": diagnosis_tables(audit)}
 
 
 def measured(audit: AuditResult) -> str:
@@ -283,17 +262,7 @@ def score_tables(audit: AuditResult) -> dict[str, Any]:
 def class_table(audit: AuditResult) -> Any:
     """Arrange each of several forgotten classes for itself; None for one class."""
     heads = ("Class", "Verdict", "Forget before", "Forget after", "RS", "ΔRS")
-    rows = []
-    for one in audit.classes:
-        name, score = class_name(one.label, audit.class_names), one.scores[0] if one.scores else None
-        numbers = [MISSING] * 4
-        if score is not None:
-            numbers = [
-                percent(score.forget_before),
-                percent(score.forget_after),
-                *([MISSING] * 2 if one.verdict == "not-unlearned" else (number(score.rs), signed(score.delta_rs))),
-            ]
-        rows.append([name, one.verdict, *numbers])
+    rows = [[class_name(label, audit.class_names), *shown] for label, *shown in class_rows(audit)]
     return table("Each forgotten class for itself", heads, rows, words=heads[:2]) if rows else None
 
 

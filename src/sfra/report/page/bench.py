@@ -13,12 +13,13 @@ from sfra.bench.report import BenchReport
 from sfra.bench.tables.diagnoses import alignment_table, confidence_table, margin_table
 from sfra.bench.tables.names import backbone_name, dataset_name, forget_name, forget_of, method_name, method_rank
 from sfra.report.classes import Names, named_table, set_name, set_words
-from sfra.report.figures import Planned, Setting, plan_setting
+from sfra.report.figures import Setting, plan_setting
 from sfra.report.figures.rows import Row, in_order
 from sfra.report.figures.style import Style
+from sfra.report.numbers import number, percent, signed
 from sfra.report.page.audit import View, audit_view, first_alike, flat, make_page
 from sfra.report.page.charts import Charts, rounded
-from sfra.report.page.html import number, percent, signed, table
+from sfra.report.page.html import table
 from sfra.report.sources import Bench, main_rows, with_names
 
 Pair = tuple[str, str]
@@ -165,26 +166,22 @@ def filters(
 
 
 def _place(key: str, pair: Pair, setting: Setting, keys: set[str], charts: Charts, *, several: bool) -> dict[str, Any]:
-    """Arrange the maps and figures of one data set and backbone; those of diagnoses method by method."""
+    """Arrange the maps and figures of one data set and backbone; those of diagnoses method by method, one map each."""
     rows = [row for row in main_rows(setting.audits) if (row["scale"], row["rule"]) == (setting.scale, setting.rule)]
     planned = {name: one for name, one in plan_setting(setting).items() if one.figure.on_page}
     mapped, others = (in_order(row["method"] for row in some) for some in (setting.maps, setting.diagnoses))
     chosen = in_order([*mapped, *(name for name in others if name not in mapped)][:METHODS])
-    by_method = {method_name(one): _first_map(planned, one) for one in chosen}
-    groups = {title: charts.add(key, some) for title, some in by_method.items()}
+    groups = {}
+    for method in chosen:
+        mine = {name: one for name, one in planned.items() if one.method == method}
+        maps = [name for name, one in mine.items() if one.figure.needs == "maps"]
+        groups[method_name(method)] = charts.add(key, {name: mine[name] for name in mine if name not in maps[1:]})
     return {
         "name": place_name(*pair) if several else "",
         "maps": [heat_map(rows, value, keys, setting.names) for value in ("rs", "delta_rs")],
         "charts": charts.add(key, {name: one for name, one in planned.items() if one.method is None}),
         "groups": {title: made for title, made in groups.items() if made},
     }
-
-
-def _first_map(planned: Mapping[str, Planned], method: str) -> dict[str, Planned]:
-    """Choose the figures of one method, of its maps the first."""
-    mine = {name: one for name, one in planned.items() if one.method == method}
-    maps = [name for name, one in mine.items() if one.figure.needs == "maps"]
-    return {name: one for name, one in mine.items() if name not in maps[1:]}
 
 
 def heat_map(rows: Sequence[Row], value: str, keys: set[str], names: Names = None) -> dict[str, Any]:

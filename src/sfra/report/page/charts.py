@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from sfra.core.errors import InputError
 from sfra.report.export import drawable, with_texts
-from sfra.report.figures import Planned, Style
+from sfra.report.figures import Planned, Style, draw_all
 from sfra.report.figures.style import altair, vl_convert
 
 Spec = dict[str, Any]
@@ -38,13 +37,11 @@ class Charts:
         """
         told = []
         with altair().utils.schemapi.debug_mode(False):  # tests and files have charts checked; here it takes seconds
-            for name, one in planned.items():
-                try:
-                    sizes = {"wide": one.draw(style=WIDE)} | ({"narrow": one.draw(style=NARROW)} if narrow else {})
-                except InputError:
-                    continue
-                key = f"{prefix}-{name}"
-                specs = {size: self._spec(size, chart.to_dict(validate=False)) for size, chart in sizes.items()}
+            looks = {"wide": WIDE, "narrow": NARROW} if narrow else {"wide": WIDE}
+            drawn = {size: draw_all(planned, style=style).charts for size, style in looks.items()}
+            for name in drawn["wide"]:
+                key, one = f"{prefix}-{name}", planned[name]
+                specs = {size: self._spec(size, charts[name].to_dict(validate=False)) for size, charts in drawn.items()}
                 caption = specs["wide"].pop("usermeta")["caption"]
                 general = one.method is None and len(caption) > 1  # its first line says what the whole page says
                 shows = " ".join(caption[1:] if general else caption)

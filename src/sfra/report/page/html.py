@@ -1,4 +1,4 @@
-"""From a view to one HTML file: templates that escape, numbers for readers, and a policy that forbids the network."""
+"""From a view to one HTML file: templates that escape, and a policy that forbids the network."""
 
 from __future__ import annotations
 
@@ -11,18 +11,13 @@ from collections.abc import Sequence
 from functools import cache
 from importlib import import_module
 from importlib.resources import files
-from math import isfinite
 from pathlib import Path
 from typing import Any
 
 from sfra.auditing import explain
 from sfra.auditing.rules import RULES
 from sfra.core.errors import MissingPackageError
-
-MISSING = "–"
-"""Stands for what was not measured."""
-
-_MINUS = re.compile(r"(?<![\w.)\]-])-(?=\.?\d)")
+from sfra.report.numbers import minus, number, percent, signed, span
 
 
 def render(template: str | Path, *, scripts: Sequence[str], data: Any, **view: Any) -> str:
@@ -72,55 +67,6 @@ def packed(value: Any) -> str:
     """
     text = json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     return base64.b64encode(zlib.compress(text.encode(errors="replace"), 9)).decode()
-
-
-def number(value: float | None, digits: int = 2) -> str:
-    """Write a number for a reader.
-
-    >>> number(0.456), number(None), number(-0.001)
-    ('0.46', '–', '0.00')
-    """
-    if value is not None and not isfinite(value):
-        raise ValueError(f"{value} cannot be shown")
-    return MISSING if value is None else f"{value:z.{digits}f}".replace("-", "−")
-
-
-def signed(value: float | None, digits: int = 2) -> str:
-    """Write a difference with its sign, but zero without.
-
-    >>> signed(0.456), signed(-0.456), signed(0.001)
-    ('+0.46', '−0.46', '0.00')
-    """
-    text = number(value, digits)
-    return f"+{text}" if value is not None and value > 0 and float(text) > 0 else text
-
-
-def percent(value: float | None, digits: int = 1) -> str:
-    """Write a share in percent.
-
-    >>> percent(0.4567)
-    '45.7 %'
-    """
-    return MISSING if value is None else f"{number(100 * value, digits)} %"
-
-
-def minus(text: str) -> str:
-    """Write the minus of numbers within a text as one; hyphens of names stay.
-
-    >>> minus("-0.5 against +0.1, reset-row, 2-norm")
-    '−0.5 against +0.1, reset-row, 2-norm'
-    """
-    return _MINUS.sub("−", str(text))
-
-
-def span(values: Sequence[float] | None, *, sign: bool = False) -> str:
-    """Write an interval.
-
-    >>> span([0.1, 0.3]), span([-0.1, 0.3], sign=True)
-    ('0.10 to 0.30', '−0.10 to +0.30')
-    """
-    write = signed if sign else number
-    return MISSING if values is None else f"{write(values[0])} to {write(values[1])}"
 
 
 def table(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from sfra.auditing.config import LATER
+from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.control import default_self_controls
 from sfra.auditing.result import AuditResult
 from sfra.bench.tables.names import DATASETS
@@ -23,15 +24,8 @@ OPTIONS = (
 PER_LINE = 4
 """Options on a line of a command."""
 
-WITHOUT_OPTION = {
-    "learning_rate": 0.01,
-    "weight_decay": 0.0001,
-    "batch_size": 256,
-    "budgets": [0.01, 0.02, 0.05],
-    "epsilon_r": 0.05,
-    "delta_f": 0.5,
-}
-"""Settings that only the Python interface changes, with their defaults."""
+WITHOUT_OPTION = ("learning_rate", "weight_decay", "batch_size", "budgets", "epsilon_r", "delta_f")
+"""Settings that only the Python interface changes."""
 
 PLACEHOLDER = re.compile(r"[A-Z][A-Z_]+(_\d+)?")
 """Words that stand for paths, which an audit does not record."""
@@ -52,7 +46,10 @@ def command(audit: AuditResult) -> str:
     """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
     settings = LATER | audit.settings | ({"scale": "calibrated"} if audit.calibration else {})
     parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
-    parts += [*_data(audit), *_architectures(audit), *_prepared(audit)]
+    parts += [*_data(audit), *_architectures(audit)]
+    prepared = audit.model.preprocess  # a model that says so itself does not mind being told
+    if prepared is not None and not isinstance(prepared, str):
+        parts += [[f"--{name}", text] for name, text in prepared.options().items()]
     parts += [[f"--{name.replace('_', '-')}", str(settings[name])] for name in OPTIONS]
     parts += [] if settings["reset_row"] else [["--no-reset-row"]]
     expected = settings.get("expect_accuracy")
@@ -79,11 +76,11 @@ def command_notes(audit: AuditResult) -> list[str]:
 def unusual(settings: Mapping[str, Any]) -> list[str]:
     """List the settings that only the Python interface can have changed.
 
-    >>> unusual({"batch_size": 64, "delta_f": 0.5})
+    >>> unusual({"batch_size": 64, "budgets": [0.01, 0.02, 0.05]})
     ['batch_size=64']
     """
-    changed = [name for name, usual in WITHOUT_OPTION.items() if settings.get(name, usual) != usual]
-    return [f"{name}={settings[name]}" for name in changed]
+    usual = json.loads(json.dumps({name: getattr(AuditConfig(), name) for name in WITHOUT_OPTION}))
+    return [f"{name}={settings[name]}" for name in usual if settings.get(name, usual[name]) != usual[name]]
 
 
 def _data(audit: AuditResult) -> list[Part]:
@@ -121,14 +118,6 @@ def _architectures(audit: AuditResult) -> list[Part]:
         named = pattern.fullmatch(audit.model.source)
         parts += [[option, named[1]]] if named else []
     return parts + ([["--reference-arch", other[1]]] if other and (not mine or mine[1] != other[1]) else [])
-
-
-def _prepared(audit: AuditResult) -> list[Part]:
-    """Say how images were prepared; a model that says so itself does not mind being told."""
-    done = audit.model.preprocess
-    if done is None or isinstance(done, str):
-        return []
-    return [[f"--{name}", text] for name, text in done.options().items()]
 
 
 def _features(audit: AuditResult) -> bool:

@@ -7,7 +7,8 @@ from typing import Any
 
 from sfra.auditing.result import AuditResult
 from sfra.report.classes import Names, class_name
-from sfra.report.page.html import MISSING, number, percent, signed, span, table
+from sfra.report.numbers import MISSING, number, percent, signed, span
+from sfra.report.page.html import table
 
 Row = Mapping[str, Any]
 Table = dict[str, Any]
@@ -72,7 +73,8 @@ def _confidence(found: Row, names: Names) -> Table:
     rows = [
         [
             *(who, str(row["correct"]), percent(row["correct_confidence"])),
-            *(str(row["assigned"]), percent(row["assigned_confidence"]), _points(row["gap"])),
+            *(str(row["assigned"]), percent(row["assigned_confidence"])),
+            MISSING if row["gap"] is None else signed(100 * row["gap"], 1),
         ]
         for who, row in shown
     ]
@@ -103,7 +105,7 @@ def _support(runs: Sequence[Row], first: int, names: Names) -> Table:
     for seed, row in enumerate(runs, start=first):
         shares = [percent(row[name]) for name in ("negative_coordinates", "zero_coordinates", "nonnegative_vectors")]
         rare = ", ".join(class_name(label, names) for label in row["conditional"] or ()) or "none"
-        counts = [_count(row[name]) for name in ("probes", "draws")]
+        counts = [MISSING if row[name] is None else f"{row[name]:,}" for name in ("probes", "draws")]
         last = [number(row["mean_norm"]), str(row["failure"] or rare)]
         rows.append([str(seed), str(row["proposal"]), *counts, *shares, *last])
     note = "Where the probes of the audit lie. Classes too rare for plain draws are sampled conditionally."
@@ -113,11 +115,3 @@ def _support(runs: Sequence[Row], first: int, names: Names) -> Table:
 
 def _spread(row: Row, name: str) -> list[str]:
     return [signed(row[name]), number(row[f"{name}_std"])]
-
-
-def _points(value: float | None) -> str:
-    return MISSING if value is None else signed(100 * value, 1)
-
-
-def _count(value: int | None) -> str:
-    return MISSING if value is None else f"{value:,}"

@@ -12,7 +12,7 @@ from builders.pages import DATE, Parsed, true_result
 from sfra.auditing.result import AuditResult
 from sfra.diagnostics import diagnose
 from sfra.report import audit_page
-from sfra.report.page.numbers import MOST_CLASSES, diagnosis_tables
+from sfra.report.page.diagnostics import MOST_CLASSES, diagnosis_tables
 
 TITLES = ["Alignment", "Margin", "Confidence", "Trade-off", "Support"]
 
