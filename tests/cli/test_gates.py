@@ -14,10 +14,14 @@ from builders.audits import QUICK, compare, hidden, knowing, never_seen
 from builders.cli import Files, run
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.result import AuditReport
-from sfra.cli.gates import failures, parse, scalar_names
+from sfra.cli.gates import Gate, judge, parse, scalar_names
 from sfra.core.errors import InputError
 
 Capture = pytest.CaptureFixture[str]
+
+
+def failures(gates: list[Gate], report: AuditReport) -> list[str]:
+    return [said for said in judge(gates, report).values() if said is not None]
 
 
 def test_failed_gate_ends_with_1_after_everything_was_written(files: Files, capfd: Capture) -> None:
