@@ -1,7 +1,11 @@
-"""What ``sfra audit`` refuses: exit code 2, one message without a traceback, and no file left behind."""
+"""What ``sfra audit`` refuses: exit code 2, one message without a traceback, and no file left behind.
+
+Beside it odd heads that once ended so and are audited.
+"""
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import warnings
@@ -13,7 +17,7 @@ import pytest
 import torch
 from PIL import Image
 
-from builders.cli import BIAS, LABELS, SMALL, WEIGHT, Files, run, write_head
+from builders.cli import BIAS, FORGET, LABELS, SMALL, WEIGHT, Files, run, write_head
 from sfra.core.head import Head
 
 Capture = pytest.CaptureFixture[str]
@@ -78,6 +82,11 @@ def truncated(files: Files) -> Arguments:
     return ("cut.safetensors", "--forget", 3)
 
 
+def out_of_reach(files: Files) -> Arguments:
+    head = write_head(files.folder / "tiny.npz", WEIGHT * np.float32(1e-40), np.arange(5, dtype=np.float32))
+    return (head, "--forget", FORGET)
+
+
 def plain(*options: object) -> Callable[[Files], Arguments]:
     return lambda files: (files.head, *options)
 
@@ -103,6 +112,18 @@ REFUSED = {
         lambda files: (files.head, "--forget", 3, "--data", files.features, "--reference", files.reference),
         "--reference-data",
     ),
+    "classes that no draw reaches": (out_of_reach, "class 0 never wins: the inputs that are assigned to it are out of"),
+    **{
+        f"the device {name}, which torch only has a name for": (
+            plain("--forget", 3, "--device", name),
+            f"cannot use the device '{name}'",
+        )
+        for name in ("privateuseone", "hpu", "mkldnn", "meta")
+    },
+    "epochs without measure": (plain("--forget", 3, "--epochs", 2**32), "does not fit\n  expected: int <= 1000000\n"),
+    "epochs beyond an integer": (plain("--forget", 3, "--epochs", 10**30), "epochs does not fit"),
+    "seeds without measure": (plain("--forget", 3, "--seeds", 10**9), "seeds does not fit\n  expected: int <= 10000\n"),
+    "a seed without measure": (plain("--forget", 3, "--seed", 10**20), "seed"),
     "pools that cannot be counted": (plain("--forget", 3, "--n", 10**30), "pools"),
     "unknown option": (plain("--forget", 3, "--prposal", "gaussian"), "--proposal"),
     "no forget class": (plain(), "--forget"),
@@ -141,3 +162,31 @@ def refused(files: Files, capfd: Capture, arguments: Arguments, message: str) ->
 
 def everything(folder: Path) -> set[str]:
     return {os.path.join(where, name) for where, folders, names in os.walk(folder) for name in (*folders, *names)}
+
+
+@pytest.mark.parametrize("value", [1e20, 3e37])
+def test_a_forget_row_of_any_size_gives_finite_numbers(files: Files, capfd: Capture, value: float) -> None:
+    weight = WEIGHT.copy()
+    weight[FORGET, 0] = value
+    head = write_head(files.folder / "huge.npz", weight)
+    ran = run(capfd, "audit", head, "--forget", FORGET, "--data", files.features, *SMALL, "--json", "--out", "out")
+    assert ran.code == 0
+    measured = {one["code"]: one["measured"] for one in json.loads(ran.out)["findings"]}
+    norms = np.linalg.norm((weight.astype(float) - np.delete(weight, FORGET, 0).mean(0)), axis=1)
+    assert measured["forget-row-outlier"] == pytest.approx(norms[FORGET] / norms.min() / 0.25, rel=0.5)
+
+
+def test_a_head_of_denormal_numbers_is_audited(files: Files, capfd: Capture) -> None:
+    head = write_head(files.folder / "tiny.npz", WEIGHT * np.float32(1e-40), BIAS)
+    assert run(capfd, "audit", head, "--forget", FORGET, *SMALL, "--quiet").code == 0
+
+
+@pytest.mark.parametrize("value", [{}, "", [], None, -1, 0.5])
+def test_a_reference_with_a_count_that_is_none_is_refused(files: Files, capfd: Capture, value: object) -> None:
+    data = ("--data", files.reference_features, *SMALL, "--json")
+    audit = json.loads(run(capfd, "audit", files.reference, "--forget", FORGET, *data).out)
+    audit["results"][0]["forget_samples"] = value
+    Path("odd.json").write_text(json.dumps(audit), encoding="utf-8")
+    ran = run(capfd, *files.measured, "--reference", "odd.json")
+    assert ran.code == 2
+    assert "results[0].forget_samples" in ran.err

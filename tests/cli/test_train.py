@@ -115,6 +115,8 @@ def test_unfinished_run_of_another_command_is_refused(files: Files, capfd: Captu
         (("--recipe", "digit-small-mlp"), "do:       write digits-small-mlp"),
         (("--device", "nowhere"), "nowhere"),
         (("--epochs", "0"), "epochs"),
+        (("--seed", "-1"), "the seed is out of range\n  expected: 0 to 2^63 - 1\n  got:      -1"),
+        (("--seed", "9" * 20), "the seed is out of range"),
     ],
 )
 def test_train_refuses_bad_input_with_one_message_about_it(
