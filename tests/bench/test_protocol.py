@@ -89,6 +89,8 @@ OWN = "name = 'a'\nextends = 'digits'\n"
         (OWN + "forgte = [[1]]", "is not a protocol[^$]*unknown field `forgte`"),
         ("name = 'a'", "is not a protocol[^$]*missing required field"),
         (OWN + "forget = []", "forget is empty"),
+        (OWN + "forget = [3]", r"Expected `array`, got `int` - at `\$\.forget\[0\]`"),
+        (OWN + "limits = {train = -3}", r"Expected `float` > 0\.0"),
         (OWN + "forget = [[1], [1]]", "forget is empty or names one twice"),
         (OWN + "forget = [[1, 1]]", "forget is empty or names one twice"),
         (OWN + "controls = ['hidden']", r"'hidden' - at .\$\.controls"),
