@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -23,8 +22,8 @@ ATTEMPTS = 3
 DYING = 30.0
 """Seconds that a killed process may take to give its cell back."""
 
-PATIENCE = 0.05, 2.0
-"""Seconds between two looks at a cell that another runner computes: at first, and at most."""
+PATIENCE = 0.5
+"""Seconds between two looks at a cell that another runner computes."""
 
 
 def run(
@@ -66,7 +65,7 @@ def run(
             return summarise(todo, eta=0.0)
         if modules is None:
             modules = modules_of({cell.kind for cell in reachable(todo.left).values()})
-        make = _find_pool(executor) if isinstance(executor, str) else executor
+        make = find_pool(executor) if isinstance(executor, str) else executor
         pool = make(store, modules=modules, workers=workers, devices=devices, **options)
         try:
             loop = _Loop(todo, pool, time_limit, progress)
@@ -119,7 +118,8 @@ def discard(cells: Iterable[Cell], store: Store) -> list[str]:
     return removed
 
 
-def _find_pool(name: str) -> Callable[..., Pool]:
+def find_pool(name: str) -> Callable[..., Pool]:
+    """Find an executor by name."""
     if name == "local":
         return LocalPool
     if name == "ray":
@@ -144,8 +144,7 @@ class _Loop:
         self.elsewhere: list[Cell] = []
         self._limit, self._progress = time_limit, progress
         self._flying: dict[str, Order] = {}
-        self._later: list[tuple[float, str]] = []
-        self._pause: dict[str, float] = {}
+        self._later: list[tuple[float, Cell]] = []
         self._crashes: dict[str, int] = {}
         self._seconds = seconds_per_kind(read_journals(self.store.root / "log"))
         self._spent: dict[str, list[float]] = {}
@@ -154,7 +153,7 @@ class _Loop:
         """Run until nothing is in flight, ready or waited for."""
         while True:
             while self._later and self._later[0][0] <= time.monotonic():
-                self.todo.put_back(self.todo.cells[heapq.heappop(self._later)[1]])
+                self.todo.put_back(self._later.pop(0)[1])
             while len(self._flying) < self.pool.width and (cell := self.todo.next()) is not None:
                 self._submit(cell)
             if not self._flying and not self._later:
@@ -217,10 +216,8 @@ class _Loop:
         self._tell("failed", cell, f"{failure.reason}: {failure.message}")
 
     def _come_back(self, cell: Cell) -> None:
-        """Look again later: soon at first, then less and less often."""
-        pause = self._pause.get(cell.key, PATIENCE[0])
-        self._pause[cell.key] = min(2 * pause, PATIENCE[1])
-        heapq.heappush(self._later, (time.monotonic() + pause, cell.key))
+        """Look again later."""
+        self._later.append((time.monotonic() + PATIENCE, cell))
         if not self._flying:
             self._tell("waiting", cell)
 
