@@ -123,11 +123,6 @@ def test_wrong_settings_are_refused_when_planned(tmp_path: Path, text: str, mess
         plan(load_protocol(write(tmp_path, OWN + text)))
 
 
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match="digits-tiny"):
-        load_protocol("digit")
-
-
 KEYS = {
     "digits-tiny": "42b59431239f1e03",
     "digits": "37df9f22d1e24dd7",

@@ -63,15 +63,6 @@ def test_forget_takes_commas_and_repetition(files: Files, run: Run) -> None:
     assert json.loads(ran.out)["forget_classes"] == [0, 1, 3]
 
 
-@pytest.mark.parametrize(
-    ("option", "needed"), [("--reference", "data"), ("--validation", "data"), ("--reference-data", "reference")]
-)
-def test_audit_refuses_an_option_that_needs_another(files: Files, run: Run, option: str, needed: str) -> None:
-    ran = run("audit", files.head, "--forget", 3, option, files.features)
-    assert ran.code == 2
-    assert f"({option}) needs {needed}\n" in ran.err
-
-
 def test_quiet_prints_nothing_at_all(files: Files, run: Run) -> None:
     ran = run(*files.measured, "--quiet")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
