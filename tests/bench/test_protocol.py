@@ -18,7 +18,6 @@ from sfra.bench.protocol import (
     Diagnosed,
     Kind,
     Protocol,
-    describe_protocol,
     load_protocol,
     protocol_names,
 )
@@ -49,7 +48,7 @@ def write(tmp_path: Path, text: str, name: str = "own.toml") -> Path:
 def test_every_protocol_can_be_planned_and_described(name: str) -> None:
     protocol = load_protocol(name)
     assert protocol.name == name
-    assert describe_protocol(name)
+    assert protocol.description
     goals = plan(protocol)
     per_model = len(protocol.methods) + len(protocol.controls)
     mains = [goal for goal in goals if goal.identity.get("audit") == "main"]
