@@ -76,11 +76,12 @@ def check_run(
     device: str = "cpu",
     address: str | None = None,
 ) -> None:
-    """Refuse a run that could compute nothing; writes nothing.
+    """Refuse a run that could compute nothing, on a store that is there; writes nothing.
 
     The data and the devices are those of this machine, so they are not looked at when a cluster computes, or when
     nothing is left to be computed.
     """
+    open_store(store)
     _check(*_goals(protocol, only), store, executor=executor, device=device, address=address)
 
 

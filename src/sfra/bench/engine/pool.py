@@ -15,8 +15,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
+from multiprocessing import connection, get_context, parent_process
+from multiprocessing.connection import Connection
 from multiprocessing.context import SpawnProcess
 from types import ModuleType
 
@@ -82,21 +82,22 @@ class _Seat:
     def begin(self, order: Order, root: str, modules: Sequence[str], threads: int) -> None:
         """Give an order to the process; to a new one if there is none, or it died while it had nothing to do."""
         self.order, self.begun, self.until = order, False, math.inf
-        if self.process is not None and self.process.is_alive():
-            with suppress(OSError):
-                self.pipe.send((order, root, self.device))
-                return
-        self.pipe, theirs = get_context("spawn").Pipe()
-        self.process = get_context("spawn").Process(target=_work, args=(modules, theirs))
-        with _fresh(threads):
-            self.process.start()
-        theirs.close()
-        self.pipe.send((order, root, self.device))
+        if not self.is_alive():
+            self.pipe, theirs = get_context("spawn").Pipe()
+            self.process = get_context("spawn").Process(target=_work, args=(modules, theirs))
+            with _fresh(threads):
+                self.process.start()
+            theirs.close()
+        with suppress(OSError):  # it has died this moment, which will be heard
+            self.pipe.send((order, root, self.device))
+
+    def is_alive(self) -> bool:
+        """Tell whether there is a process."""
+        return self.process is not None and self.process.is_alive()
 
     def hear(self) -> Iterator[Step | Outcome]:
         """Yield what the process says, at last an outcome; its own last word counts more than how it ended."""
-        assert self.process is not None
-        gone = not self.process.is_alive()
+        gone = not self.is_alive()
         while (news := self._next()) is not None:
             if isinstance(news, Exception):
                 raise news
@@ -105,6 +106,7 @@ class _Seat:
             elif not self.begun:
                 self.begun, self.until = True, time.monotonic() + (self.order.time_limit or math.inf)
         if gone:
+            assert self.process is not None
             yield Outcome(what="crashed", message=_how(self.process.exitcode or 0))
         elif time.monotonic() > self.until:
             yield Outcome(what="time-limit", message=f"{self.order.time_limit:g} s")
@@ -117,11 +119,12 @@ class _Seat:
         return None
 
     def kill(self) -> None:
-        """Kill the process and everything that it has started."""
+        """Kill the process and everything that it has started, and wait until it is gone."""
         if self.process is not None and self.process.pid is not None:
             with suppress(ProcessLookupError, PermissionError):
                 os.killpg(self.process.pid, signal.SIGKILL)
             self.process.kill()
+            self.process.join()
 
 
 class LocalPool(Pool):
@@ -147,7 +150,7 @@ class LocalPool(Pool):
 
     def wait(self, seconds: float) -> Iterator[tuple[Order, Step | Outcome]]:
         """Wait for news; a worker that died, or was too slow, is replaced."""
-        wait([seat.pipe for seat in self._busy], seconds)
+        connection.wait([seat.pipe for seat in self._busy], seconds)
         for seat in [*self._busy]:
             for news in seat.hear():
                 if isinstance(news, Step):
@@ -158,13 +161,9 @@ class LocalPool(Pool):
                     break
 
     def close(self) -> None:
-        """Kill the workers and wait until they are gone."""
-        seats = [*self._busy, *self._idle]
-        for seat in seats:
+        """Kill the workers; of one that is gone for long, the number may be another's by now."""
+        for seat in [*self._busy, *(seat for seat in self._idle if seat.is_alive())]:
             seat.kill()
-        for seat in seats:
-            if seat.process is not None:
-                seat.process.join()
 
     def _rise(self, seat: _Seat, ended: Outcome) -> None:
         self._busy.remove(seat)
@@ -172,8 +171,6 @@ class LocalPool(Pool):
         self._stillborn = 0 if seat.begun else self._stillborn + 1
         if ended.what in ("crashed", "time-limit"):
             seat.kill()
-            assert seat.process is not None
-            seat.process.join()
         if self._stillborn == STILLBORN:
             raise PoolError("worker processes do not start", got=ended.message, do="see whether memory is short")
 
