@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from sfra.auditing.result import SCHEMA
+from builders.pages import true_audit
+from builders.rows import DIAGNOSIS, PRA, PROBE
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.store import Store
 from sfra.bench.plan import plan
@@ -29,75 +31,23 @@ PROTOCOL = Protocol(
     controls=(),
     diagnostics=Diagnosed(geometry=("retrained",)),
 )
-SHARES = {"retain_before": 0.9, "retain_after": 0.8, "forget_before": 0.0, "forget_after": 0.5, "rs": 0.6}
 PLACE = {"scale": "canonical", "variant": "released"}
-READING = {**PLACE, "rule": "source-free", "kappa": 1.7, "rs_std": None, "rs_seeds": [0.6], "floor": 0.1} | SHARES
-PROBES = {"seed": 0, "retain": 20, "forget": 20, "draws": 4096, "acceptance": [1.0], "conditional": {}, "engine": "x"}
-SUPPORT = {"negative_coordinates": 0.5, "zero_coordinates": 0.0, "nonnegative_vectors": 0.0, "mean_norm": 8.0}
-TRACE = {**PLACE, "subject": "model", "kappa": 1.7, "seed": 0, "forget": [0.0, 0.5], "loss": [1.0, 0.5]}
-UNKNOWN = (
-    *("rs", "rs_std", "rs_interval", "delta_rs", "delta_rs_interval", "reference_rs", "floor", "relearned", "sweep"),
-    *("confusion", "data", "class_names"),
-)
-AUDIT: dict[str, Any] = {
-    **dict.fromkeys(UNKNOWN),
-    **PLACE,
-    "rule": "source-free",
-    "schema": SCHEMA,
-    "references": [],
-    "verdict": "no-reference",
-    "statement": "",
-    "created": "",
-    "retain": {},
-    "forget": {},
-    "rs_at": {},
-    "versions": {},
-    "forget_classes": [1],
-    "seconds": 1.5,
-    "settings": {"proposal": "gaussian", "score": "softmax", "assignment": "greedy"}
-    | {"n": 400, "m": 20, "epochs": 2, "seeds": 1},
-    "findings": [{"code": "small-m", "severity": "info", "measured": None, "threshold": None, "message": ""}],
-    "results": [{**READING, "forget_samples": 10, "epoch": 2, "epochs": [2]}],
-    "traces": [{**TRACE, "retain": [0.9, 0.8], "rs": [0.0, 0.6]}],
-    "probes": [{**PLACE, **PROBES, "support": SUPPORT, "seconds": 0.2}],
-    "model": {"source": "x", "fingerprint": "x", "outputs": 3, "width": 2, "forget_row": "present"},
-}
-DIAGNOSIS = {
-    **PLACE,
-    **dict.fromkeys(("inner", "inner_std", "cosine", "cosine_std", "alpha_mean", "alpha_std"), 0.5),
-    **dict.fromkeys(("pearson", "spearman", "slope", "sign_agreement"), 0.5),
-    **dict.fromkeys(("correct_confidence", "assigned_confidence", "gap"), 0.5),
-    **dict.fromkeys(("error", "probe_norm", "chance_norm", "feature_norm", "matched_confidence", "matched_gap"), 0.5),
-    **dict.fromkeys(("residual_min", "residual_max", "exact_min", "exact_max"), 0.5),
-    **dict.fromkeys(("slope_through_origin", "intercept", "gain"), 0.5),
-    "pairs": 8,
-    "forget_class": 1,
-    "competitors": 2,
-    "sufficient": 1,
-    "rising": 2,
-    "assigned": 3,
-    "forget_samples": 4,
-}
 MARGIN = {"points": [[0, 0.5, 0.4]], "competitors": [{"label": 0, "alpha_histogram": [1, 2]}]}
 POINT = {"space": "logits", "x": 0.5, "y": -1.0, "kind": "real", "label": 2}
 
 RESULTS: dict[str, dict[str, Any]] = {
     "features": {"hits": [9, 9, 9], "samples": [10, 10, 10], "class_names": ["a", "b", "c"], "model": {}},
     "audit": {},
-    "pra": {"rows": [{**SHARES, "variant": "cosine", "support": 0, "alpha": 1.0}]},
-    "linear-probe": {"retain_accuracy": 0.9, "forget_accuracy": 0.8, "per_class": {"1": 0.8}, "epoch": 3},
-    "diagnostics": {"rows": [DIAGNOSIS], "proposal": "gaussian", "score": "softmax", "n": 400, "m": 20, "seeds": 1},
+    "pra": {"rows": [PRA]},
+    "linear-probe": PROBE,
+    "diagnostics": {"rows": [DIAGNOSIS | {"forget_class": 1}]},
     "geometry": {**PLACE, "points": 1},
 }
-FILES: dict[str, tuple[str, Any]] = {
-    "audit": ("audit.json", AUDIT),
-    "diagnostics": (DIAGNOSTICS, [{"scale": "canonical", "margin": [MARGIN]}]),
-    "geometry": (GEOMETRY, {"points": [POINT]}),
+FILES: dict[str, tuple[str, Callable[[], Any]]] = {
+    "audit": ("audit.json", true_audit),
+    "diagnostics": (DIAGNOSTICS, lambda: [{"scale": "canonical", "margin": [MARGIN]}]),
+    "geometry": (GEOMETRY, lambda: {"points": [POINT]}),
 }
-
-
-def copied(value: Any) -> Any:
-    return json.loads(json.dumps(value))
 
 
 def put(store: Store, cell: Cell, result: Any, content: str | None) -> None:
@@ -115,7 +65,7 @@ def fill(
     store = Store(folder)
     for goal in plan(PROTOCOL):
         name = goal.cell.kind
-        result, content = copied(RESULTS[name]), copied(FILES[name][1]) if name in FILES else None
+        result, content = deepcopy(RESULTS[name]), deepcopy(FILES[name][1]()) if name in FILES else None
         if name == kind:
             change(content if file else result)
         put(store, goal.cell, result, None if content is None else json.dumps(content))
@@ -146,8 +96,9 @@ def at(*path: Any, put: Any = None, drop: bool = False) -> Callable[[Any], Any]:
 def test_what_is_whole_is_read(tmp_path: Path) -> None:
     store = fill(tmp_path)
     rows = read(store)
-    assert (len(rows.originals), len(rows.audits), len(rows.pra), len(rows.probes)) == (1, 1, 1, 1)
+    assert (len(rows.originals), len(rows.pra), len(rows.probes)) == (1, 1, 1)
     assert (len(rows.diagnostics), len(rows.maps), rows.missing) == (1, 1, 0)
+    assert len(rows.audits) == len(true_audit()["results"])
     assert rows.audits[0]["retain_original"] == 0.9
     assert len(read_diagnoses(rows, store)) == 1
     assert read_maps(rows, store)[0]["points"][0]["name"] == "c"

@@ -38,7 +38,7 @@ FAILURES = {
     "exit": ("raised", "SystemExit: 3", 1),
 }
 ON_RAY = ("raise", "hang", "suicide")
-Troubled = tuple[Store, Summary]
+Troubled = tuple[Store, Summary, list[Progress]]
 
 
 @pytest.fixture(scope="module")
@@ -60,11 +60,13 @@ def troubled(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     store = Store(tmp_path_factory.mktemp("troubled"))
     troubles = ON_RAY if request.param == "ray" else FAILURES
     goals = [*map(make_trouble, troubles), make_trouble("crash twice"), *make_grid(4, 0.0)]
-    return store, run(goals, store, executor=request.param, workers=2, time_limit={"trouble": 2})
+    seen: list[Progress] = []
+    summary = run(goals, store, executor=request.param, workers=2, time_limit={"trouble": 2}, progress=seen.append)
+    return store, summary, seen
 
 
 def test_failures_say_why_and_keep_what_was_printed(troubled: Troubled) -> None:
-    _, summary = troubled
+    _, summary, _ = troubled
     assert len(summary.failed) in (len(FAILURES), len(ON_RAY))
     for failure in summary.failed:
         how = failure.settings["how"]
@@ -76,14 +78,16 @@ def test_failures_say_why_and_keep_what_was_printed(troubled: Troubled) -> None:
 
 
 def test_the_rest_of_the_grid_is_done_and_nothing_is_half_written(troubled: Troubled) -> None:
-    store, summary = troubled
+    store, summary, _ = troubled
     assert [store.result(goal)["value"] for goal in make_grid(4, 0.0)] == [3, 6, 5, 4, 9, 9]
     assert summary.left == ()
     assert violations(store) == []
 
 
 def test_a_cell_that_crashes_twice_is_done_the_third_time_and_its_scratch_is_gone(troubled: Troubled) -> None:
-    store, _ = troubled
+    store, _, seen = troubled
+    again = [each.message for each in seen if each.event == "again" and each.cell == make_trouble("crash twice")]
+    assert again in (["killed by SIGKILL"] * 2, []), "Ray tries again by itself"
     assert store.result(make_trouble("crash twice")) == {"tries": 3}
     assert not store.scratch(make_trouble("crash twice")).exists()
 

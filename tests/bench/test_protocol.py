@@ -18,7 +18,6 @@ from sfra.bench.protocol import (
     Diagnosed,
     Kind,
     Protocol,
-    describe_protocol,
     load_protocol,
     protocol_names,
 )
@@ -49,7 +48,7 @@ def write(tmp_path: Path, text: str, name: str = "own.toml") -> Path:
 def test_every_protocol_can_be_planned_and_described(name: str) -> None:
     protocol = load_protocol(name)
     assert protocol.name == name
-    assert describe_protocol(name)
+    assert protocol.description
     goals = plan(protocol)
     per_model = len(protocol.methods) + len(protocol.controls)
     mains = [goal for goal in goals if goal.identity.get("audit") == "main"]
@@ -89,6 +88,8 @@ OWN = "name = 'a'\nextends = 'digits'\n"
         (OWN + "forgte = [[1]]", "is not a protocol[^$]*unknown field `forgte`"),
         ("name = 'a'", "is not a protocol[^$]*missing required field"),
         (OWN + "forget = []", "forget is empty"),
+        (OWN + "forget = [3]", r"Expected `array`, got `int` - at `\$\.forget\[0\]`"),
+        (OWN + "limits = {train = -3}", r"Expected `float` > 0\.0"),
         (OWN + "forget = [[1], [1]]", "forget is empty or names one twice"),
         (OWN + "forget = [[1, 1]]", "forget is empty or names one twice"),
         (OWN + "controls = ['hidden']", r"'hidden' - at .\$\.controls"),
@@ -119,11 +120,6 @@ def test_a_protocol_that_cannot_be_run_is_refused(tmp_path: Path, text: str, mes
 def test_wrong_settings_are_refused_when_planned(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(InputError, match=message):
         plan(load_protocol(write(tmp_path, OWN + text)))
-
-
-def test_an_unknown_name_lists_the_known_ones() -> None:
-    with pytest.raises(InputError, match="digits-tiny"):
-        load_protocol("digit")
 
 
 KEYS = {

@@ -17,11 +17,6 @@ from sfra.bench.engine.journal import read_journals
 from sfra.bench.engine.run import retry, run, status
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, estimate
-from sfra.core.errors import InputError
-
-
-def scripted(ends: dict[Cell, list[str]]) -> type[Here]:
-    return type("Scripted", (Here,), {"ends": {cell.key: list(each) for cell, each in ends.items()}})
 
 
 @pytest.fixture
@@ -84,38 +79,6 @@ def test_a_failed_cell_is_tried_again_only_after_retry(store: Store) -> None:
     assert [failure.reason for failure in retry(goals, store)] == ["raised", "not-finite"]
     assert len(status(goals, store).left) == 3
     assert len(run(goals, store, executor=Here).failed) == 2
-
-
-def test_a_crashed_cell_gets_three_attempts_and_one_past_its_limit_a_single_one(store: Store) -> None:
-    lucky, doomed, slow = number(1), number(2), number(3)
-    seen: list[tuple[str, str]] = []
-    ends = {lucky: ["crashed"] * 2, doomed: ["crashed"] * 9, slow: ["time-limit"]}
-    summary = run(
-        [lucky, doomed, slow],
-        store,
-        executor=scripted(ends),
-        progress=lambda each: seen.append((each.event, each.cell.label if each.cell else "")),
-    )
-    assert summary.done == (lucky,)
-    assert {(failure.key, failure.reason, failure.attempts, failure.message) for failure in summary.failed} == {
-        (doomed.key, "crashed", 3, "its process died: as the test says"),
-        (slow.key, "time-limit", 1, "took longer than as the test says and was killed"),
-    }
-    assert seen.count(("again", lucky.label)) == 2
-
-
-def test_limits_are_given_by_kind_or_for_all(store: Store) -> None:
-    seen: dict[str, float | None] = {}
-
-    class Watching(Here):
-        def work(self, order: Order) -> Outcome:
-            seen[order.kind] = order.time_limit
-            return super().work(order)
-
-    run([add(a=number(1))], store, executor=Watching, time_limit={"sum": 5})
-    assert seen == {"number": None, "sum": 5.0}
-    run([add(a=number(2))], store, executor=Watching, time_limit=7)
-    assert seen == {"number": 7.0, "sum": 7.0}
 
 
 def _elsewhere(store: Store, cell: Cell, end: Callable[[], object]) -> type[Here]:
@@ -238,8 +201,3 @@ def test_a_thousand_cells_in_one_chain_are_planned(store: Store) -> None:
         cell = add(f"{step}", a=cell)
     found = status([cell], store)
     assert (found.goals, len(found.left)) == (1, 1201)
-
-
-def test_an_unknown_executor_is_refused(store: Store) -> None:
-    with pytest.raises(InputError, match=r"unknown executor(.|\n)*local or ray(.|\n)*slurm"):
-        run([number(1)], store, executor="slurm")

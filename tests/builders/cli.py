@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -33,6 +34,10 @@ class Ran:
     code: int
     out: str
     err: str
+
+
+Run = Callable[..., Ran]
+"""Runs a command; a fixture of the tests of the command line."""
 
 
 def run(capfd: pytest.CaptureFixture[str], *arguments: object) -> Ran:

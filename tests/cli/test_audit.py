@@ -10,24 +10,22 @@ import numpy as np
 import pytest
 
 import sfra
-from builders.cli import SMALL, Files, run
+from builders.cli import SMALL, Files, Run
 from sfra.core.head import Head
 
-Capture = pytest.CaptureFixture[str]
 
-
-def test_audit_prints_the_summary_and_writes_nothing_without_out(files: Files, capfd: Capture) -> None:
+def test_audit_prints_the_summary_and_writes_nothing_without_out(files: Files, run: Run) -> None:
     arguments = files.measured
     before = sorted(files.folder.iterdir())
-    ran = run(capfd, *arguments)
+    ran = run(*arguments)
     assert ran.code == 0
     assert "Verdict: " in ran.out
     assert "Nothing was written: pass --out DIR" in ran.out
     assert sorted(files.folder.iterdir()) == before
 
 
-def test_out_receives_the_relearned_head_and_the_json_that_json_prints(files: Files, capfd: Capture) -> None:
-    ran = run(capfd, *files.compared, "--out", "deep/er", "--json")
+def test_out_receives_the_relearned_head_and_the_json_that_json_prints(files: Files, run: Run) -> None:
+    ran = run(*files.compared, "--out", "deep/er", "--json")
     assert sorted(path.name for path in Path("deep/er").iterdir()) == ["audit.json", "relearned_head.safetensors"]
     relearned = Head.load("deep/er/relearned_head.safetensors")
     assert (relearned.classes, relearned.width) == (5, 8)
@@ -37,8 +35,8 @@ def test_out_receives_the_relearned_head_and_the_json_that_json_prints(files: Fi
     assert ran.err.splitlines() == [f"auditing: 10 draws of probes, as many relearnings of 3 epochs: {whose}"]
 
 
-def test_command_and_function_give_the_same_result(files: Files, capfd: Capture) -> None:
-    ran = run(capfd, *files.compared, "--json", "--seeds", "2", "--seed", "5", "--scale", "1.5", "--no-reset-row")
+def test_command_and_function_give_the_same_result(files: Files, run: Run) -> None:
+    ran = run(*files.compared, "--json", "--seeds", "2", "--seed", "5", "--scale", "1.5", "--no-reset-row")
     shown = json.loads(ran.out)
     report = sfra.audit(
         str(files.head),
@@ -60,22 +58,13 @@ def test_command_and_function_give_the_same_result(files: Files, capfd: Capture)
     assert shown == same
 
 
-def test_forget_takes_commas_and_repetition(files: Files, capfd: Capture) -> None:
-    ran = run(capfd, "audit", files.head, "--forget", "3", "--forget", "1, 0", *SMALL, "--json")
+def test_forget_takes_commas_and_repetition(files: Files, run: Run) -> None:
+    ran = run("audit", files.head, "--forget", "3", "--forget", "1, 0", *SMALL, "--json")
     assert json.loads(ran.out)["forget_classes"] == [0, 1, 3]
 
 
-@pytest.mark.parametrize(
-    ("option", "needed"), [("--reference", "data"), ("--validation", "data"), ("--reference-data", "reference")]
-)
-def test_audit_refuses_an_option_that_needs_another(files: Files, capfd: Capture, option: str, needed: str) -> None:
-    ran = run(capfd, "audit", files.head, "--forget", 3, option, files.features)
-    assert ran.code == 2
-    assert f"({option}) needs {needed}\n" in ran.err
-
-
-def test_quiet_prints_nothing_at_all(files: Files, capfd: Capture) -> None:
-    ran = run(capfd, *files.measured, "--quiet")
+def test_quiet_prints_nothing_at_all(files: Files, run: Run) -> None:
+    ran = run(*files.measured, "--quiet")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 
@@ -83,10 +72,10 @@ def test_quiet_prints_nothing_at_all(files: Files, capfd: Capture) -> None:
     ("out", "message"),
     [("file/out", "file is a file"), ("/proc/sfra-out", "/proc"), ("full", "a folder")],
 )
-def test_audit_refuses_a_bad_out_before_the_work(files: Files, capfd: Capture, out: str, message: str) -> None:
+def test_audit_refuses_a_bad_out_before_the_work(files: Files, run: Run, out: str, message: str) -> None:
     Path("file").write_text("mine")
     Path("full/audit.json").mkdir(parents=True)
-    ran = run(capfd, *files.measured, "--out", out)
+    ran = run(*files.measured, "--out", out)
     assert ran.code == 2
     assert message in ran.err
     assert "relearning" not in ran.err
@@ -102,22 +91,22 @@ def test_audit_refuses_a_bad_out_before_the_work(files: Files, capfd: Capture, o
     ],
 )
 def test_audit_ends_with_the_exit_code_of_the_problem(
-    files: Files, capfd: Capture, monkeypatch: pytest.MonkeyPatch, problem: BaseException, code: int, message: str
+    files: Files, run: Run, monkeypatch: pytest.MonkeyPatch, problem: BaseException, code: int, message: str
 ) -> None:
     def broken(*_: object, **__: object) -> None:
         raise problem
 
     monkeypatch.setattr(sys.modules["sfra.auditing.audit"], "audit", broken)
-    ran = run(capfd, *files.measured, "--out", "out")
+    ran = run(*files.measured, "--out", "out")
     assert (ran.code, ran.out) == (code, "")
     assert message in ran.err
     assert ("Traceback" in ran.err) == (code == 70)
     assert not Path("out").exists()
 
 
-def test_debug_adds_the_traceback_of_what_the_user_can_fix(files: Files, capfd: Capture) -> None:
-    plain = run(capfd, "audit", "missing.npz", "--forget", 3)
-    full = run(capfd, "audit", "missing.npz", "--forget", 3, "--debug")
+def test_debug_adds_the_traceback_of_what_the_user_can_fix(files: Files, run: Run) -> None:
+    plain = run("audit", "missing.npz", "--forget", 3)
+    full = run("audit", "missing.npz", "--forget", 3, "--debug")
     assert (plain.code, full.code) == (2, 2)
     assert "Traceback" not in plain.err
     assert "Traceback" in full.err

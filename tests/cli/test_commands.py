@@ -15,7 +15,7 @@ import pytest
 from typer.main import get_command
 
 import sfra
-from builders.cli import Files, run
+from builders.cli import Files, Run
 from sfra import data, unlearn
 from sfra.attack.probes import proposals, scores
 from sfra.attack.scale import KAPPA, SCALES
@@ -30,8 +30,6 @@ from sfra.cli.options import completion
 from sfra.core.errors import InputError
 from sfra.models import backbones, recipes
 from sfra.release import LOADERS
-
-Capture = pytest.CaptureFixture[str]
 
 
 def python(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -65,14 +63,14 @@ def test_compiler_is_imported_only_where_something_is_computed(files: Files) -> 
     assert python("-c", probe, "audit", files.head, "--forget", 99).stdout == "2 False\n"
 
 
-def test_path_that_leads_nowhere_is_refused_with_the_one_that_is_close(files: Files, capfd: Capture) -> None:
+def test_path_that_leads_nowhere_is_refused_with_the_one_that_is_close(files: Files, run: Run) -> None:
     head, features = files.head.name, files.features.name
-    assert f"do:       write {head}, if" in run(capfd, "audit", "haed.npz", "--forget", 3).err
-    ran = run(capfd, "audit", head, "--forget", 3, "--data", f"./{features}s")
+    assert f"do:       write {head}, if" in run("audit", "haed.npz", "--forget", 3).err
+    ran = run("audit", head, "--forget", 3, "--data", f"./{features}s")
     assert (ran.code, ran.out) == (2, "")
     assert f"do:       write {features}, if" in ran.err
     Path("gone.npz").symlink_to("nowhere.npz")
-    assert "do:       it is a link to nowhere.npz" in run(capfd, "audit", "gone.npz", "--forget", 3).err
+    assert "do:       it is a link to nowhere.npz" in run("audit", "gone.npz", "--forget", 3).err
 
 
 def test_names_on_the_hub_and_of_data_sets_are_not_taken_for_paths() -> None:
@@ -86,39 +84,39 @@ def test_every_ending_of_a_model_file_marks_a_path() -> None:
     assert {suffix for loader in LOADERS for suffix in loader.suffixes} <= {*ENDINGS}
 
 
-def test_module_runs_like_the_command(capfd: Capture) -> None:
+def test_module_runs_like_the_command(run: Run) -> None:
     ran = python("-m", "sfra", "--version")
     assert (ran.returncode, ran.stdout) == (0, f"sfra {sfra.__version__}\n")
-    assert run(capfd, "-V").out == run(capfd, "--version").out == ran.stdout
+    assert run("-V").out == run("--version").out == ran.stdout
 
 
-def test_help_lists_the_commands_and_the_exit_codes(capfd: Capture, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_help_lists_the_commands_and_the_exit_codes(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "100")
-    ran = run(capfd, "--help")
+    ran = run("--help")
     assert ran.code == 0
     assert "audit Test whether a forgotten class can be brought back." in " ".join(ran.out.split())
     assert "Exit codes: 0 done, 1 a --fail-if gate failed, 2 something to fix" in ran.out
-    for shown in (ran.out, run(capfd, "bench", "--help").out):
+    for shown in (ran.out, run("bench", "--help").out):
         assert "..." not in shown.partition("\nCommands:\n")[2]
 
 
 @pytest.mark.parametrize("usage", ["report [OPTIONS] [RESULTS…]", "bench pack [OPTIONS] PROTOCOL…"])
-def test_usage_names_the_arguments_as_the_help_below_does(capfd: Capture, usage: str) -> None:
-    shown = run(capfd, *usage.partition(" [OPTIONS]")[0].split(), "--help").out
+def test_usage_names_the_arguments_as_the_help_below_does(run: Run, usage: str) -> None:
+    shown = run(*usage.partition(" [OPTIONS]")[0].split(), "--help").out
     assert shown.splitlines()[0] == f"Usage: sfra {usage}"
     assert not re.search(r"<\w|list\[", shown)
     for name in re.findall(r"[A-Z]{4,}", usage.replace("OPTIONS", "")):
         assert re.search(rf"^  {name}…?  ", shown, flags=re.MULTILINE)
 
 
-def test_misspelt_command_or_option_is_refused_with_a_suggestion(capfd: Capture) -> None:
-    ran = run(capfd, "audti")
+def test_misspelt_command_or_option_is_refused_with_a_suggestion(run: Run) -> None:
+    ran = run("audti")
     assert ran.code == 2
     assert "'audit'" in ran.err
-    ran = run(capfd, "audit", "head.npz", "--forgit", 3)
+    ran = run("audit", "head.npz", "--forgit", 3)
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.endswith("  got:      --forgit\n  do:       write --forget, if you mean that\n")
-    assert "sfra audit -h" in run(capfd, "audit", "head.npz", "--zzz").err
+    assert "sfra audit -h" in run("audit", "head.npz", "--zzz").err
 
 
 def every_command() -> dict[str, Any]:
@@ -131,10 +129,10 @@ def _inner(command: Any) -> dict[str, Any]:
     return getattr(command, "commands", {})
 
 
-def test_short_options_mean_the_same_in_every_command(capfd: Capture) -> None:
+def test_short_options_mean_the_same_in_every_command(run: Run) -> None:
     short = {"--out": "-o", "--quiet": "-q"}
     for name, command in every_command().items():
-        assert run(capfd, *name.split(), "-h").out == run(capfd, *name.split(), "--help").out
+        assert run(*name.split(), "-h").out == run(*name.split(), "--help").out
         for param in command.params:
             for long, letter in short.items():
                 assert (long in param.opts) == (letter in param.opts), (name, param.opts)
@@ -192,22 +190,22 @@ def test_option_whose_help_names_no_list_is_completed_with_files() -> None:
         ("weights", FORGET_WEIGHTS),
     ],
 )
-def test_list_has_one_line_per_name_and_the_same_as_json(capfd: Capture, kind: str, known: Any) -> None:
-    lines = run(capfd, "list", kind).out.splitlines()
-    entries = json.loads(run(capfd, "list", kind, "--json").out)
+def test_list_has_one_line_per_name_and_the_same_as_json(run: Run, kind: str, known: Any) -> None:
+    lines = run("list", kind).out.splitlines()
+    entries = json.loads(run("list", kind, "--json").out)
     assert [line.split()[0] for line in lines] == [entry["name"] for entry in entries] == [*known]
     assert [line.split(None, 1)[1] for line in lines] == [entry["description"] for entry in entries]
     assert all(len(entry["description"]) > 5 for entry in entries)
     assert kind != "recipes" or len({entry["description"] for entry in entries}) == len(entries)
 
 
-def test_the_list_of_scales_names_the_constant(capfd: Capture) -> None:
-    assert f"median norm {KAPPA}:" in run(capfd, "list", "scales").out
+def test_the_list_of_scales_names_the_constant(run: Run) -> None:
+    assert f"median norm {KAPPA}:" in run("list", "scales").out
 
 
-def test_list_of_lists_names_them_all_and_refuses_others(capfd: Capture) -> None:
-    assert [line.split()[0] for line in run(capfd, "list").out.splitlines()] == [*LISTS]
-    ran = run(capfd, "list", "method")
+def test_list_of_lists_names_them_all_and_refuses_others(run: Run) -> None:
+    assert [line.split()[0] for line in run("list").out.splitlines()] == [*LISTS]
+    ran = run("list", "method")
     assert (ran.code, ran.out) == (2, "")
     assert ran.err.startswith("error: there is no list of method\n  expected: assignments, backbones")
     assert ran.err.endswith("  do:       write methods, if you mean that\n")
@@ -255,28 +253,26 @@ def demo(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
     return calls
 
 
-def test_demo_prints_a_table_and_where_its_page_is(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:
-    ran = run(capfd, "demo", "--seed", 3, "--out", "kept")
+def test_demo_prints_a_table_and_where_its_page_is(files: Files, run: Run, demo: list[dict[str, Any]]) -> None:
+    ran = run("demo", "--seed", 3, "--out", "kept")
     assert ran.code == 0
     assert (demo[0]["out"], demo[0]["seed"]) == (Path("kept"), 3)
     assert "delete 95.0 94.0 0.0 90.0 0.940 - recovered" in " ".join(ran.out.split())
     assert "\nWritten to kept.\nOpen kept/report.html in a browser.\n\nNext:\n  sfra explain recovered\n" in ran.out
     assert ran.err == "making the model original (1 of 7)\n"
-    assert "\nIts page needs pip install 'sfra[report]'.\n" in run(capfd, "demo", "--out", "bare").out
+    assert "\nIts page needs pip install 'sfra[report]'.\n" in run("demo", "--out", "bare").out
 
 
-def test_demo_prints_json(files: Files, capfd: Capture, demo: list[dict[str, Any]]) -> None:
-    ran = run(capfd, "demo", "--json", "--quiet")
+def test_demo_prints_json(files: Files, run: Run, demo: list[dict[str, Any]]) -> None:
+    ran = run("demo", "--json", "--quiet")
     assert json.loads(ran.out) == {"schema": "sfra.demo/1", "rows": [ROW]}
     assert ran.err == ""
     assert demo[0]["out"] is None
 
 
-def test_demo_refuses_a_folder_in_the_way_of_its_files(
-    files: Files, capfd: Capture, demo: list[dict[str, Any]]
-) -> None:
+def test_demo_refuses_a_folder_in_the_way_of_its_files(files: Files, run: Run, demo: list[dict[str, Any]]) -> None:
     Path("kept/report.html").mkdir(parents=True)
-    ran = run(capfd, "demo", "--out", "kept")
+    ran = run("demo", "--out", "kept")
     assert ran.code == 2
     assert "kept/report.html" in ran.err
     assert demo == []

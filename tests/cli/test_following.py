@@ -10,7 +10,7 @@ import torch
 from msgspec.structs import replace
 
 import sfra
-from builders.cli import BIAS, FEATURES, LABELS, WEIGHT, Files, run
+from builders.cli import BIAS, FEATURES, LABELS, WEIGHT, Files, Run
 from sfra.auditing.findings import Finding
 from sfra.auditing.result import AuditReport, Control
 from sfra.auditing.verdicts import VERDICTS
@@ -18,8 +18,6 @@ from sfra.cli.following import following
 from sfra.data import FeatureSet
 from sfra.models import backbones
 from sfra.models.backbones.checkpoint import save_model
-
-Capture = pytest.CaptureFixture[str]
 
 
 @pytest.fixture(scope="module")
@@ -91,9 +89,9 @@ def test_critical_finding_is_what_an_unusable_audit_leads_to(report: AuditReport
     assert shown[0] == "sfra doctor models/cut --arch small-cnn --key ema"
 
 
-def test_next_commands_stand_below_the_summary_unbroken(files: Files, capfd: Capture) -> None:
+def test_next_commands_stand_below_the_summary_unbroken(files: Files, run: Run) -> None:
     out = files.folder / ("a-long-name" * 8)
-    shown = run(capfd, *files.measured, "-o", out).out
+    shown = run(*files.measured, "-o", out).out
     assert "\nNext:\n  the same audit with --control ORIGINAL" in shown
     assert f"\n  sfra report {out} --out {out}/report.html\n" in shown
-    assert "Next:" not in run(capfd, *files.measured, "--json").out + run(capfd, *files.measured, "-q").out
+    assert "Next:" not in run(*files.measured, "--json").out + run(*files.measured, "-q").out

@@ -11,17 +11,19 @@ import pytest
 
 import sfra
 from builders.audits import QUICK, compare, hidden, knowing, never_seen
-from builders.cli import Files, run
+from builders.cli import Files, Run
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.result import AuditReport
-from sfra.cli.gates import failures, parse, scalar_names
+from sfra.cli.gates import Gate, judge, parse, scalar_names
 from sfra.core.errors import InputError
 
-Capture = pytest.CaptureFixture[str]
+
+def failures(gates: list[Gate], report: AuditReport) -> list[str]:
+    return [said for said in judge(gates, report).values() if said is not None]
 
 
-def test_failed_gate_ends_with_1_after_everything_was_written(files: Files, capfd: Capture) -> None:
-    ran = run(capfd, *files.compared, "--out", "out", "--json", "--fail-if", "retain.before>0.5")
+def test_failed_gate_ends_with_1_after_everything_was_written(files: Files, run: Run) -> None:
+    ran = run(*files.compared, "--out", "out", "--json", "--fail-if", "retain.before>0.5")
     value = json.loads(Path("out/audit.json").read_text())["retain"]["before"]
     assert ran.code == 1
     assert ran.err.splitlines()[-1] == f"gate failed: retain.before > 0.5 (retain.before is {value:.6g})"
@@ -29,9 +31,9 @@ def test_failed_gate_ends_with_1_after_everything_was_written(files: Files, capf
     assert Path("out/relearned_head.safetensors").is_file()
 
 
-def test_every_gate_is_checked_and_named(files: Files, capfd: Capture) -> None:
+def test_every_gate_is_checked_and_named(files: Files, run: Run) -> None:
     gates = ("findings>=0", "findings>99", "native.released.worst-case.rs>=0")
-    ran = run(capfd, *files.measured, "--quiet", *(part for gate in gates for part in ("--fail-if", gate)))
+    ran = run(*files.measured, "--quiet", *(part for gate in gates for part in ("--fail-if", gate)))
     assert ran.code == 1
     assert [line.partition(" (")[0] for line in ran.err.splitlines()] == [
         "gate failed: findings >= 0",
@@ -40,8 +42,8 @@ def test_every_gate_is_checked_and_named(files: Files, capfd: Capture) -> None:
 
 
 @pytest.mark.parametrize("text", ["rs", "rs=0.1", ">0.1", "rs>nan"])
-def test_unreadable_gate_is_refused_before_the_audit(files: Files, capfd: Capture, text: str) -> None:
-    ran = run(capfd, *files.measured, "--out", "out", "--fail-if", text)
+def test_unreadable_gate_is_refused_before_the_audit(files: Files, run: Run, text: str) -> None:
+    ran = run(*files.measured, "--out", "out", "--fail-if", text)
     assert ran.code == 2
     assert "for example delta_rs>0.1" in ran.err
     assert "relearning" not in ran.err
@@ -59,23 +61,23 @@ def test_unreadable_gate_is_refused_before_the_audit(files: Files, capfd: Captur
     ],
 )
 def test_gate_on_a_number_that_will_not_be_measured_is_refused_before_the_audit(
-    files: Files, capfd: Capture, options: tuple[str, ...], name: str, remedy: str
+    files: Files, run: Run, options: tuple[str, ...], name: str, remedy: str
 ) -> None:
-    ran = run(capfd, *files.measured, *options, "--fail-if", f"{name}>0.1")
+    ran = run(*files.measured, *options, "--fail-if", f"{name}>0.1")
     assert ran.code == 2
     assert remedy in ran.err
     assert "relearning" not in ran.err
 
 
-def test_gate_on_a_measurement_without_data_says_to_pass_data(files: Files, capfd: Capture) -> None:
-    ran = run(capfd, "audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--fail-if", "rs>0.1")
+def test_gate_on_a_measurement_without_data_says_to_pass_data(files: Files, run: Run) -> None:
+    ran = run("audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--fail-if", "rs>0.1")
     assert (ran.code, "pass --data" in ran.err) == (2, True)
 
 
-def test_gates_that_do_not_hold_end_with_0(files: Files, capfd: Capture) -> None:
+def test_gates_that_do_not_hold_end_with_0(files: Files, run: Run) -> None:
     gates = ("verdict==recovered", "findings>99", "seconds>1e9")
     given = [part for gate in gates for part in ("--fail-if", gate)]
-    assert run(capfd, *files.compared, *given).code == 0
+    assert run(*files.compared, *given).code == 0
 
 
 @pytest.fixture(scope="module")

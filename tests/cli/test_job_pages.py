@@ -14,18 +14,17 @@ import pytest
 import yaml
 
 from builders.audits import FORGET, ROWS, SMALL, Toy, hidden, knowing, never_seen
-from builders.cli import Files, run
+from builders.cli import Files, Run
 
-Capture = pytest.CaptureFixture[str]
 EXAMPLES = Path(__file__).parents[2] / "examples" / "ci"
 
 
-def test_junit_is_replaced_and_markdown_is_appended_before_a_gate_fails(files: Files, capfd: Capture) -> None:
+def test_junit_is_replaced_and_markdown_is_appended_before_a_gate_fails(files: Files, run: Run) -> None:
     pages = ("--junit", "new/junit.xml", "--markdown", "new/summary.md")
     Path("new").mkdir()
     Path("new/summary.md").write_text("from an earlier step")
     for _ in range(2):
-        ran = run(capfd, *files.measured, "--quiet", *pages, "--fail-if", "seconds>=0", "--fail-if", "findings>99")
+        ran = run(*files.measured, "--quiet", *pages, "--fail-if", "seconds>=0", "--fail-if", "findings>99")
         assert (ran.code, ran.out) == (1, "")
     cases = Xml.parse("new/junit.xml").findall("testsuite/testcase")  # noqa: S314 - our own text
     assert [case.attrib["name"] for case in cases][1:] == ["fail-if seconds >= 0", "fail-if findings > 99"]
@@ -36,22 +35,22 @@ def test_junit_is_replaced_and_markdown_is_appended_before_a_gate_fails(files: F
 
 
 @pytest.mark.parametrize("option", ["--junit", "--markdown"])
-def test_a_page_that_cannot_be_written_is_refused_before_the_audit(files: Files, capfd: Capture, option: str) -> None:
+def test_a_page_that_cannot_be_written_is_refused_before_the_audit(files: Files, run: Run, option: str) -> None:
     Path("taken").mkdir()
     for place in ("taken", "head.npz/page"):
-        ran = run(capfd, *files.measured, option, place)
+        ran = run(*files.measured, option, place)
         assert ran.code == 2
         assert "relearning" not in ran.err
 
 
-def test_card_prints_metadata_and_a_section_of_kept_audits(files: Files, capfd: Capture) -> None:
-    run(capfd, *files.compared, "--out", "out", "--quiet")
-    card = run(capfd, "card", "out", "--name", "org/model")
+def test_card_prints_metadata_and_a_section_of_kept_audits(files: Files, run: Run) -> None:
+    run(*files.compared, "--out", "out", "--quiet")
+    card = run("card", "out", "--name", "org/model")
     assert (card.code, card.err) == (0, "")
     assert card.out.startswith('---\nmodel-index:\n- name: "org/model"\n')
     assert "\n## Unlearning audit\n" in card.out
-    run(capfd, "audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--epochs", 3, "--out", "bare", "--quiet")
-    refused = run(capfd, "card", "bare")
+    run("audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--epochs", 3, "--out", "bare", "--quiet")
+    refused = run("card", "bare")
     assert (refused.code, refused.out) == (2, "")
     assert "the verdict not-measured" in refused.err
 

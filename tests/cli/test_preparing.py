@@ -8,53 +8,52 @@ from typing import Any
 
 import pytest
 
-from builders.cli import SMALL, Files, run
+from builders.cli import SMALL, Files, Run
 from sfra.auditing.stored import parse_result
 from sfra.cli.preparing import chosen
 from sfra.core.errors import InputError
 from sfra.release.preprocess import Preprocess
 from sfra.report.page.repeat import command
 
-Capture = pytest.CaptureFixture[str]
 ALL = ("--size", "8x8", "--mean", "0.3", "--std", "0.4", "--resample", "bicubic", "--channels", "grey")
 WHOLE = Preprocess(size=(8, 8), mean=(0.3,), std=(0.4,), resample="bicubic", channels="grey")
 NONE: dict[str, Any] = dict.fromkeys(("size", "resize", "crop", "mean", "std", "resample", "channels"))
 
 
-def audited(files: Files, capfd: Capture, *options: str) -> dict[str, Any]:
+def audited(files: Files, run: Run, *options: str) -> dict[str, Any]:
     arguments = ("audit", files.state_dict, "--arch", "small-mlp", "--forget", 7, "--data", "digits", *SMALL)
-    content: dict[str, Any] = json.loads(run(capfd, *arguments, *options, "--no-cache", "--json").out)
+    content: dict[str, Any] = json.loads(run(*arguments, *options, "--no-cache", "--json").out)
     return content
 
 
-def test_options_change_what_the_network_gets_and_stand_in_the_result(files: Files, capfd: Capture) -> None:
-    plain, prepared = audited(files, capfd), audited(files, capfd, *ALL)
+def test_options_change_what_the_network_gets_and_stand_in_the_result(files: Files, run: Run) -> None:
+    plain, prepared = audited(files, run), audited(files, run, *ALL)
     assert parse_result(plain, "plain").model.preprocess == Preprocess()
     assert parse_result(prepared, "prepared").model.preprocess == WHOLE
     assert plain["retain"] != prepared["retain"]
 
 
-def test_the_command_that_repeats_an_audit_prepares_images_alike(files: Files, capfd: Capture) -> None:
-    repeated = command(parse_result(audited(files, capfd, *ALL), "prepared")).replace("\\\n", "")
+def test_the_command_that_repeats_an_audit_prepares_images_alike(files: Files, run: Run) -> None:
+    repeated = command(parse_result(audited(files, run, *ALL), "prepared")).replace("\\\n", "")
     assert " ".join(ALL) in " ".join(repeated.split())
 
 
-def test_the_doctor_takes_the_same_options_and_hands_them_on(files: Files, capfd: Capture) -> None:
+def test_the_doctor_takes_the_same_options_and_hands_them_on(files: Files, run: Run) -> None:
     arguments = ("doctor", files.state_dict, "--arch", "small-mlp", "--data", "digits", *ALL)
-    found = json.loads(run(capfd, *arguments, "--json").out)
+    found = json.loads(run(*arguments, "--json").out)
     assert found["preprocess"]["mean"] == [0.3]
     assert " ".join(ALL) in found["audit"]
 
 
-def test_next_steps_keep_the_options(files: Files, capfd: Capture) -> None:
+def test_next_steps_keep_the_options(files: Files, run: Run) -> None:
     arguments = ("audit", files.state_dict, "--arch", "small-mlp", "--forget", 7, "--data", "digits", *SMALL)
-    shown = run(capfd, *arguments, "--mean", "0.5", "--no-cache").out
+    shown = run(*arguments, "--mean", "0.5", "--no-cache").out
     assert "Images     mean 0.5, std 1" in shown
     assert "sfra doctor" in shown
     assert "--arch small-mlp --mean 0.5" in shown
 
 
-def test_a_directory_without_its_file_is_told_of(files: Files, capfd: Capture, tmp_path: Path) -> None:
+def test_a_directory_without_its_file_is_told_of(files: Files, run: Run, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     config = transformers.ViTConfig(
         hidden_size=16,
@@ -68,7 +67,7 @@ def test_a_directory_without_its_file_is_told_of(files: Files, capfd: Capture, t
     )
     transformers.ViTForImageClassification(config).save_pretrained(tmp_path / "vit")
     findings = [
-        {one["code"] for one in json.loads(run(capfd, *arguments, "--json").out)["data"]["findings"]}
+        {one["code"] for one in json.loads(run(*arguments, "--json").out)["data"]["findings"]}
         for arguments in (
             ("doctor", tmp_path / "vit", "--data", "digits"),
             ("doctor", tmp_path / "vit", "--data", "digits", "--mean", "0", "--std", "1"),
@@ -104,7 +103,7 @@ def test_what_makes_no_sense_is_refused(options: dict[str, Any], message: str) -
         chosen(**{**NONE, **options})
 
 
-def test_a_head_alone_takes_no_preparation(files: Files, capfd: Capture) -> None:
-    ended = run(capfd, "audit", files.head, "--forget", 3, "--data", files.features, "--mean", "0.5")
+def test_a_head_alone_takes_no_preparation(files: Files, run: Run) -> None:
+    ended = run("audit", files.head, "--forget", 3, "--data", files.features, "--mean", "0.5")
     assert ended.code == 2
     assert "there are no images to prepare" in ended.err

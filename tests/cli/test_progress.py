@@ -42,17 +42,39 @@ def test_log_gets_no_more_than_a_few_lines(capsys: Capture) -> None:
     assert capsys.readouterr().err == "0\n1\n2\n"
 
 
-def test_log_says_how_long_a_long_stage_still_takes(capsys: Capture) -> None:
-    times = iter([0.0, 5.0, 30.0, 31.0, 60.0, 900.0, 1000.0])
+@pytest.mark.parametrize(
+    ("stage", "total", "heard", "lines"),
+    [
+        (
+            "training",
+            100,
+            {0.0: 0, 5.0: 5, 30.0: 20, 31.0: 40, 60.0: 50, 900.0: 90, 1000.0: 100},
+            ["20 of 100, about 2 min left", "50 of 100, about 60 s left", "90 of 100, about 2 min left"],
+        ),
+        ("training", 100, {0.0: 80, 20.0: 90}, ["90 of 100, about 20 s left"]),
+        (
+            "auditing (drawing probes)",
+            PARTS,
+            {0.0: 0, 20.0: 5000, 40.0: 2000},
+            ["50 %, about 20 s left", "20 %, about 3 min left"],
+        ),
+        (
+            "auditing (relearning)",
+            PARTS,
+            {0.0: 0, 12.0: PARTS // 1000, 20.0: PARTS // 400, 40.0: PARTS // 200, 85.0: PARTS // 100},
+            ["0 %, about 2 h 13 min left", "1 %, about 2 h 20 min left"],
+        ),
+    ],
+    ids=["long", "resumed", "falling share", "no estimate at first, then a line a minute"],
+)
+def test_log_says_how_long_a_long_stage_still_takes(
+    capsys: Capture, stage: str, total: int, heard: dict[float, int], lines: list[str]
+) -> None:
+    times = iter(heard)
     tell = Lines(clock=lambda: next(times))
-    for done in (0, 5, 20, 40, 50, 90, 100):
-        tell("training", done, 100)
-    assert capsys.readouterr().err.splitlines() == [
-        "training: 100 epochs",
-        "training: 20 of 100, about 2 min left",
-        "training: 50 of 100, about 60 s left",
-        "training: 90 of 100, about 2 min left",
-    ]
+    for done in heard.values():
+        tell(stage, done, total)
+    assert capsys.readouterr().err.splitlines() == [beginning(stage, 0, total), *(f"{stage}: {line}" for line in lines)]
 
 
 def test_news_of_a_stage_begin_no_other_one_and_the_first_estimate_comes_after_ten_seconds(capsys: Capture) -> None:
@@ -65,37 +87,6 @@ def test_news_of_a_stage_begin_no_other_one_and_the_first_estimate_comes_after_t
         "auditing (drawing probes, 2 of 9 classes full): 2 %, about 15 min left",
         "auditing (drawing probes, 4 of 9 classes full): 16 %, about 3 min left",
     ]
-
-
-def test_a_share_that_falls_is_told_and_begins_nothing(capsys: Capture) -> None:
-    times = iter([0.0, 20.0, 40.0])
-    tell = Lines(clock=lambda: next(times))
-    for done in (0, 5000, 2000):
-        tell("auditing (drawing probes)", done, PARTS)
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        "auditing (drawing probes): 50 %, about 20 s left",
-        "auditing (drawing probes): 20 %, about 3 min left",
-    ]
-
-
-def test_the_first_line_about_a_long_stage_waits_for_an_estimate_and_one_comes_every_minute(capsys: Capture) -> None:
-    seen = {0.0: 0, 12.0: PARTS // 1000, 20.0: PARTS // 400, 40.0: PARTS // 200, 85.0: PARTS // 100}
-    times = iter(seen)
-    tell = Lines(clock=lambda: next(times))
-    for done in seen.values():
-        tell("auditing (relearning)", done, PARTS)
-    assert capsys.readouterr().err.splitlines()[1:] == [
-        "auditing (relearning): 0 %, about 2 h 13 min left",
-        "auditing (relearning): 1 %, about 2 h 20 min left",
-    ]
-
-
-def test_time_left_does_not_count_what_an_earlier_run_did(capsys: Capture) -> None:
-    times = iter([0.0, 20.0])
-    tell = Lines(clock=lambda: next(times))
-    tell("training", 80, 100)
-    tell("training", 90, 100)
-    assert capsys.readouterr().err.splitlines()[-1] == "training: 90 of 100, about 20 s left"
 
 
 def test_durations_are_read_at_a_glance() -> None:

@@ -7,10 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from builders.cli import Files, run
+from builders.cli import Files, Run
 from builders.pages import true_audit
-
-Capture = pytest.CaptureFixture[str]
 
 
 def write_audit(folder: Path) -> Path:
@@ -19,18 +17,18 @@ def write_audit(folder: Path) -> Path:
     return folder
 
 
-def test_one_audit_makes_its_page(files: Files, capfd: Capture) -> None:
+def test_one_audit_makes_its_page(files: Files, run: Run) -> None:
     write_audit(files.folder / "results")
-    ran = run(capfd, "report", "results")
+    ran = run("report", "results")
     assert (ran.code, ran.out, ran.err) == (0, "Written to report.html. Open it in a browser.\n", "")
     assert "<h1>Has class 2 been forgotten?</h1>" in Path("report.html").read_text(encoding="utf-8")
 
 
-def test_several_audits_make_one_page_and_figures_in_folders_of_their_names(files: Files, capfd: Capture) -> None:
+def test_several_audits_make_one_page_and_figures_in_folders_of_their_names(files: Files, run: Run) -> None:
     write_audit(files.folder / "all")
     write_audit(files.folder / "other")
     (files.folder / "all" / "sub").mkdir()
-    ran = run(capfd, "report", "all/sub/..", "other", "--figures", "deep/figures", "--out", "sub/page.html", "--quiet")
+    ran = run("report", "all/sub/..", "other", "--figures", "deep/figures", "--out", "sub/page.html", "--quiet")
     assert (ran.code, ran.out) == (0, "")
     page = Path("sub/page.html").read_text(encoding="utf-8")
     assert "All 2 audits" in page
@@ -39,28 +37,28 @@ def test_several_audits_make_one_page_and_figures_in_folders_of_their_names(file
     assert {path.name for path in Path("deep/figures").iterdir()} == {"all", "other", "overview.svg"}
 
 
-def test_broken_audit_leaves_neither_page_nor_figures(files: Files, capfd: Capture) -> None:
+def test_broken_audit_leaves_neither_page_nor_figures(files: Files, run: Run) -> None:
     folder = write_audit(files.folder / "results")
     audit = json.loads((folder / "audit.json").read_text(encoding="utf-8"))
     del audit["results"]
     (folder / "audit.json").write_text(json.dumps(audit), encoding="utf-8")
-    ran = run(capfd, "report", "results", "--figures", "figures")
+    ran = run("report", "results", "--figures", "figures")
     assert ran.code == 2
     assert "Traceback" not in ran.err
     assert not Path("figures").exists()
     assert not Path("report.html").exists()
 
 
-def test_figures_are_written_and_told_in_words_and_as_json(files: Files, capfd: Capture) -> None:
+def test_figures_are_written_and_told_in_words_and_as_json(files: Files, run: Run) -> None:
     write_audit(files.folder / "results")
     command = ("report", "results/audit.json", "--figures", "figures", "--format", "svg")
-    told = json.loads(run(capfd, *command, "--json").out)
+    told = json.loads(run(*command, "--json").out)
     written = {path.name for path in Path("figures").iterdir()}
     assert told["schema"] == "sfra.report/1"
     assert told["bytes"] == Path("report.html").stat().st_size
     assert {Path(path).name for path in told["figures"]} == written
     assert "sweep" in " ".join(told["left_out"])
-    lines = run(capfd, *command).err.splitlines()
+    lines = run(*command).err.splitlines()
     assert lines[0] == f"{len(written)} figures were written."
     assert len(lines) == 1 + len(told["left_out"])
 
@@ -77,13 +75,11 @@ def test_figures_are_written_and_told_in_words_and_as_json(files: Files, capfd: 
         (["results/head.npz"], "head.npz"),
     ],
 )
-def test_report_refuses_bad_input_and_writes_nothing(
-    files: Files, capfd: Capture, arguments: list[str], words: str
-) -> None:
+def test_report_refuses_bad_input_and_writes_nothing(files: Files, run: Run, arguments: list[str], words: str) -> None:
     (write_audit(files.folder / "results") / "head.npz").write_bytes(b"PK\x03\x04\xff\xfe")
     (files.folder / "folder.html").mkdir()
     before = sorted(files.folder.rglob("*"))
-    ran = run(capfd, "report", *arguments)
+    ran = run("report", *arguments)
     assert ran.code == 2
     assert words in ran.err
     assert ran.err.startswith("error: ")

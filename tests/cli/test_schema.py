@@ -13,12 +13,11 @@ import msgspec
 import pytest
 import typer.main
 
-from builders.cli import FORGET, SMALL, Files, run
+from builders.cli import FORGET, SMALL, Files, Run
 from sfra.auditing import result
 from sfra.auditing.schema import json_schema
 from sfra.cli.app import app
 
-Capture = pytest.CaptureFixture[str]
 DOCS = Path(__file__).parents[2] / "docs"
 
 
@@ -35,7 +34,7 @@ def problems(schema: dict[str, Any], content: dict[str, Any]) -> list[str]:
 
 
 @pytest.mark.parametrize("case", ["no data", "sweep", "compared", "missing row", "images"])
-def test_real_audit_fits_the_schema(files: Files, capfd: Capture, schema: dict[str, Any], case: str) -> None:
+def test_real_audit_fits_the_schema(files: Files, run: Run, schema: dict[str, Any], case: str) -> None:
     commands: dict[str, tuple[object, ...]] = {
         "no data": ("audit", files.head, "--forget", FORGET, *SMALL),
         "sweep": (*files.measured, "--scale", "sweep", "--forget", 1),
@@ -43,14 +42,14 @@ def test_real_audit_fits_the_schema(files: Files, capfd: Capture, schema: dict[s
         "missing row": ("audit", files.headless, "--forget", 3, "--data", files.features, "--missing-row", *SMALL),
         "images": ("audit", files.state_dict, "--arch", "small-mlp", "--forget", 7, "--data", "digits", *SMALL),
     }
-    content = json.loads(run(capfd, *commands[case], "--no-cache", "--json").out)
+    content = json.loads(run(*commands[case], "--no-cache", "--json").out)
     assert problems(schema, content) == []
     expected = {"no data": None, "images": "images"}.get(case, "features")
     assert (content["data"] or {}).get("kind") == expected
 
 
-def test_schema_is_strict(files: Files, capfd: Capture, schema: dict[str, Any]) -> None:
-    content = json.loads(run(capfd, *files.measured, "--json").out)
+def test_schema_is_strict(files: Files, run: Run, schema: dict[str, Any]) -> None:
+    content = json.loads(run(*files.measured, "--json").out)
     spoiled = [
         {key: value for key, value in content.items() if key != "rs"},
         content | {"rs": 1.5},
@@ -87,8 +86,8 @@ def test_documentation_lists_the_fields_of_the_types(heading: str, part: type[ms
     assert documented(heading) == list(part.__struct_fields__)
 
 
-def test_documentation_lists_the_settings(files: Files, capfd: Capture) -> None:
-    assert documented("`settings`") == [*json.loads(run(capfd, *files.measured, "--json").out)["settings"]]
+def test_documentation_lists_the_settings(files: Files, run: Run) -> None:
+    assert documented("`settings`") == [*json.loads(run(*files.measured, "--json").out)["settings"]]
 
 
 def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 import sfra
-from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, run
+from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, Files, Run
 from sfra.attack.scale import SWEEP
 from sfra.auditing.config import AuditConfig
 from sfra.auditing.findings import Finding
@@ -21,7 +21,6 @@ from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.summary import summary
 from sfra.data import FeatureSet
 
-Capture = pytest.CaptureFixture[str]
 NAMES = ("ant", "cat", "dog", "ox", "pig")
 
 
@@ -101,14 +100,14 @@ def test_numbers_stand_beside_what_they_are(report: AuditReport) -> None:
     assert "95 % interval +0.750 to +0.830" in shown
 
 
-def test_without_a_reference_the_score_is_said_to_be_no_evidence(files: Files, capfd: Capture) -> None:
-    shown = " ".join(run(capfd, *files.measured).out.split())
+def test_without_a_reference_the_score_is_said_to_be_no_evidence(files: Files, run: Run) -> None:
+    shown = " ".join(run(*files.measured).out.split())
     assert "Reference none: there is nothing to compare with" in shown
     assert "ΔRS - not measured: without a reference, RS alone is not evidence of memory (pass --reference)" in shown
 
 
-def test_without_data_nothing_is_said_to_be_measured(files: Files, capfd: Capture) -> None:
-    shown = " ".join(run(capfd, "audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--epochs", 2).out.split())
+def test_without_data_nothing_is_said_to_be_measured(files: Files, run: Run) -> None:
+    shown = " ".join(run("audit", files.head, "--forget", 3, "--n", 200, "--m", 20, "--epochs", 2).out.split())
     assert "Data none: nothing is measured" in shown
     assert "without evaluation data nothing was measured" in shown
     assert re.search(r"RS [\d.+-]", shown) is None  # findings may speak of RS, none is shown

@@ -7,12 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from builders.cli import Files, run
+from builders.cli import Files, Run
 from sfra.models.backbones import build
 from sfra.models.backbones.checkpoint import load_model, save_model
 from sfra.release import Preprocess
 
-Capture = pytest.CaptureFixture[str]
 NAMES = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
 
 
@@ -23,15 +22,15 @@ def original(files: Files) -> Path:
     return save_model("original", model, backbone="small-mlp", classes=10, class_names=NAMES)
 
 
-def unlearn(capfd: Capture, *options: object) -> tuple[int, str, str]:
+def unlearn(run: Run, *options: object) -> tuple[int, str, str]:
     command = ("unlearn", "original", "--data", "digits", "--method", "delete", "--out", "m", "--set", "epochs=2")
-    ran = run(capfd, *command, *options)
+    ran = run(*command, *options)
     return ran.code, ran.out, ran.err
 
 
-def test_classes_go_by_name_and_settings_by_type(original: Path, capfd: Capture) -> None:
+def test_classes_go_by_name_and_settings_by_type(original: Path, run: Run) -> None:
     settings = ("--set", "optimizer=adam", "--set", "freeze_batch_norm=true", "--set", "learning_rate=1e-4")
-    code, out, err = unlearn(capfd, "--forget", "seven,2", *settings, "--seed", 3, "--json")
+    code, out, err = unlearn(run, "--forget", "seven,2", *settings, "--seed", 3, "--json")
     facts = json.loads(out)
     assert code == 0
     assert (facts["schema"], facts["forget"], facts["method"], facts["seed"]) == (
@@ -47,8 +46,8 @@ def test_classes_go_by_name_and_settings_by_type(original: Path, capfd: Capture)
     assert "unlearning: 2 epochs" in err
 
 
-def test_summary_ends_with_the_audit_to_try(original: Path, capfd: Capture) -> None:
-    code, out, _ = unlearn(capfd, "--forget", 7)
+def test_summary_ends_with_the_audit_to_try(original: Path, run: Run) -> None:
+    code, out, _ = unlearn(run, "--forget", 7)
     assert code == 0
     assert out.startswith("Unlearned by delete, epoch ")
     assert "\nOn the validation split: retain " in out
@@ -63,26 +62,26 @@ def next_lines(out: str) -> list[str]:
     return out.partition("\nNext:\n")[2].splitlines()
 
 
-def test_reference_that_lies_there_is_used(original: Path, capfd: Capture) -> None:
+def test_reference_that_lies_there_is_used(original: Path, run: Run) -> None:
     retrained = ("--method", "retrained", "--set", "learning_rate=0.1", "--out", "reference-1-3")
-    _, out, _ = unlearn(capfd, "--forget", "3,1", *retrained)
+    _, out, _ = unlearn(run, "--forget", "3,1", *retrained)
     assert next_lines(out) == ["  sfra audit UNLEARNED --forget 1,3 --data digits --reference reference-1-3"]
-    lines = next_lines(unlearn(capfd, "--forget", "3,1")[1])
+    lines = next_lines(unlearn(run, "--forget", "3,1")[1])
     assert lines == ["  sfra audit m --forget 1,3 --data digits --reference reference-1-3"]
 
 
-def test_reference_is_trained_by_the_recipe_of_the_original(files: Files, capfd: Capture) -> None:
+def test_reference_is_trained_by_the_recipe_of_the_original(files: Files, run: Run) -> None:
     model = build("small-mlp", classes=10, seed=0)
     notes = {"recipe": "digits-small-cnn"}
     save_model("original", model, backbone="small-mlp", classes=10, notes=notes)
-    lines = next_lines(unlearn(capfd, "--forget", 7)[1])
+    lines = next_lines(unlearn(run, "--forget", 7)[1])
     assert "--method retrained --recipe digits-small-cnn --out reference-7" in lines[0]
-    own = unlearn(capfd, "--forget", 7, "--recipe", "digits-small-mlp")[1]
+    own = unlearn(run, "--forget", 7, "--recipe", "digits-small-mlp")[1]
     assert "--method retrained --recipe digits-small-mlp --out reference-7" in next_lines(own)[0]
 
 
-def test_own_method_goes_by_its_address(original: Path, capfd: Capture) -> None:
-    code, out, _ = unlearn(capfd, "--forget", 7, "--method", "sfra.unlearn.finetune:Finetune", "--json")
+def test_own_method_goes_by_its_address(original: Path, run: Run) -> None:
+    code, out, _ = unlearn(run, "--forget", 7, "--method", "sfra.unlearn.finetune:Finetune", "--json")
     assert (code, json.loads(out)["method"]) == (0, "finetune")
 
 
@@ -99,9 +98,9 @@ def test_own_method_goes_by_its_address(original: Path, capfd: Capture) -> None:
     ],
 )
 def test_unlearn_refuses_bad_input_with_a_message(
-    original: Path, capfd: Capture, options: tuple[str, ...], message: str
+    original: Path, run: Run, options: tuple[str, ...], message: str
 ) -> None:
-    code, out, err = unlearn(capfd, *options)
+    code, out, err = unlearn(run, *options)
     assert code == 2, err
     assert message in err
     assert out == ""
@@ -118,7 +117,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     "moment", ["sfra.cli.progress.Lines.__call__", "sfra.models.backbones.checkpoint.processor_config"]
 )
 def test_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
-    original: Path, capfd: Capture, monkeypatch: pytest.MonkeyPatch, before: str, moment: str
+    original: Path, run: Run, monkeypatch: pytest.MonkeyPatch, before: str, moment: str
 ) -> None:
     if before != "nothing":
         save_model("m", build("small-mlp", classes=10, seed=1), backbone="small-mlp", classes=10)
@@ -137,19 +136,19 @@ def test_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
 
     with monkeypatch.context() as patch:
         patch.setattr(moment, interrupt)
-        code, out, err = unlearn(capfd, "--forget", 7)
+        code, out, err = unlearn(run, "--forget", 7)
     assert (code, out) == (130, "")
     assert err.endswith("stopped: nothing was written to m; give the same command again\ninterrupted\n")
     assert contents(Path()) == kept
-    assert unlearn(capfd, "--forget", 7)[0] == 0
+    assert unlearn(run, "--forget", 7)[0] == 0
     assert load_model("m").notes["kind"] == "unlearned"
     assert {path.name for path in Path().iterdir()} == {"m", "original"}
 
 
-def test_unlearn_refuses_what_is_no_model_directory(files: Files, capfd: Capture) -> None:
-    code, _, err = unlearn(capfd, "--forget", 7)
+def test_unlearn_refuses_what_is_no_model_directory(files: Files, run: Run) -> None:
+    code, _, err = unlearn(run, "--forget", 7)
     assert (code, "original" in err) == (2, True)
-    ran = run(capfd, "unlearn", files.state_dict, "--data", "digits", "--method", "delete", "--forget", 7, "--out", "m")
+    ran = run("unlearn", files.state_dict, "--data", "digits", "--method", "delete", "--forget", 7, "--out", "m")
     assert ran.code == 2
     assert "weights.pt is not a model directory" in ran.err
     assert "make one with sfra train, or save_pretrained of transformers" in ran.err

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.engine.cell import reachable
-from sfra.bench.engine.run import discard, retry, run, status
+from sfra.bench.engine.run import discard, find_pool, retry, run, status
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, Summary
 from sfra.bench.plan import Goal, plan
@@ -17,8 +17,6 @@ from sfra.core.text import written_out
 
 STORE = Path("sfra-bench")
 """Where benchmarks are kept unless the user names another folder; protocols share their cells there."""
-
-EXECUTORS = ("local", "ray")
 
 
 def run_protocol(
@@ -78,11 +76,12 @@ def check_run(
     device: str = "cpu",
     address: str | None = None,
 ) -> None:
-    """Refuse a run that could compute nothing; writes nothing.
+    """Refuse a run that could compute nothing, on a store that is there; writes nothing.
 
     The data and the devices are those of this machine, so they are not looked at when a cluster computes, or when
     nothing is left to be computed.
     """
+    open_store(store)
     _check(*_goals(protocol, only), store, executor=executor, device=device, address=address)
 
 
@@ -165,8 +164,7 @@ def _check(
 ) -> None:
     from sfra.release.base import usable_device
 
-    if executor not in EXECUTORS:
-        raise InputError("unknown executor", expected=" or ".join(EXECUTORS), got=executor)
+    find_pool(executor)
     if address is not None:
         return
     if (written_out(folder) / "store.json").is_file():

@@ -217,11 +217,6 @@ def protocol_names() -> tuple[str, ...]:
     return tuple(sorted(name.removesuffix(".toml") for name in names if name.endswith(".toml")))
 
 
-def describe_protocol(name: str) -> str:
-    """Describe a protocol in one line."""
-    return load_protocol(name).description
-
-
 def _shipped() -> Traversable:
     return resources.files("sfra.bench") / "protocols"
 

@@ -128,11 +128,10 @@ def retry(
     debug: opt.Debug = False,
 ) -> None:
     """Try failed cells again, and whatever they held up."""
-    from sfra.bench.grid import check_run, open_store, retry_failed
+    from sfra.bench.grid import check_run, retry_failed
     from sfra.bench.plan import parse_only
 
     chosen = parse_only(only)
-    open_store(store)
     check_run(protocol, store, only=chosen, executor=executor, device=device, address=address)
     cleared = retry_failed(protocol, store, only=chosen)
     if not quiet:
@@ -162,11 +161,10 @@ def rerun(
 
     Example: sfra bench rerun digits --only method=delete
     """
-    from sfra.bench.grid import check_run, discard_done, open_store
+    from sfra.bench.grid import check_run, discard_done
     from sfra.bench.plan import parse_only
 
     chosen = parse_only(only)
-    open_store(store)
     check_run(protocol, store, only=chosen, executor=executor, device=device, address=address)
     again, others = discard_done(protocol, store, only=chosen)
     if not quiet:

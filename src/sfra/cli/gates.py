@@ -137,11 +137,6 @@ def check_gates(
             raise _unmeasured(gate, "pass --seeds 2 or more: one seed has no spread")
 
 
-def failures(gates: Sequence[Gate], report: AuditResult) -> list[str]:
-    """Return a sentence for every gate that fails."""
-    return [said for said in judge(gates, report).values() if said is not None]
-
-
 def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
     """Return the gates, each with a sentence if it fails.
 

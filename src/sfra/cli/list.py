@@ -67,7 +67,10 @@ LISTS: dict[str, tuple[str, Callable[[], Mapping[str, str]]]] = {
     ),
     "protocols": (
         "benchmarks that can be run by name (sfra bench run)",
-        _from("sfra.bench.protocol", lambda found: {k: found.describe_protocol(k) for k in found.protocol_names()}),
+        _from(
+            "sfra.bench.protocol",
+            lambda found: {name: found.load_protocol(name).description for name in found.protocol_names()},
+        ),
     ),
     "recipes": (
         "how a backbone is trained on a data set and made to forget (--recipe; DATA-BACKBONE is the usual one)",

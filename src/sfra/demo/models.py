@@ -33,6 +33,11 @@ RECIPES: dict[str, tuple[unlearn.UnlearningMethod, ...]] = {
 }
 """Candidates of each approximate method. The validation split picks one by AUS; no audit is asked."""
 
+STORIES = {
+    "delete": "the original's own answers, without the class",
+    "bad-teacher": "an ignorant teacher for the class",
+    "finetune": "trained on without the class, at a high rate",
+}
 
 Role = Literal["original", "reference", "release"]
 """A release is what an audit examines; the reference is what it is compared with."""
@@ -79,12 +84,34 @@ def digits_models(
         tell("original")
         data, validation = digits_tensors("train"), digits_tensors("validation")
         original = train(_build(seed), data, training=TRAINING, seed=seed)
-        lab = _Lab(original=original, data=data, validation=validation, forget=tuple(forget), seed=seed)
-        models = [lab.named("original", "original", "trained on every class", original, asdict(TRAINING))]
-        for name, make in lab.steps().items():
+        goal = unlearn.measure(original, validation, forget).retain
+        made: list[NamedModel] = []
+
+        def keep(name: str, role: Role, story: str, model: nn.Module, recipe: dict[str, object]) -> None:
+            quality = unlearn.measure(model, validation, forget, retain_original=goal)
+            one = NamedModel(name=name, role=role, story=story, model=model, recipe=recipe, validation=quality)
+            made.append(one)
+
+        def retrain(name: str, role: Role, own: int) -> None:
             tell(name)
-            models.append(make())
-    return models
+            result = TRAINING(original, data, forget, rebuild=_build, seed=own)
+            recipe = result.settings | {"method": result.method, "seed": own}
+            keep(name, role, "trained anew without the class", result.model, recipe)
+
+        keep("original", "original", "trained on every class", original, asdict(TRAINING))
+        retrain("reference", "reference", seed + 1)
+        tell("masked")
+        masked = unlearn.mask_head(original, forget)
+        keep("masked", "release", "the original with the class's output switched off", masked, {"method": "mask_head"})
+        for name, story in STORIES.items():
+            tell(name)
+            found = unlearn.choose(
+                RECIPES[name], original, data, forget, validation=validation, rebuild=_build, seed=seed
+            )
+            recipe = found.settings | {"method": found.method, "epoch": found.epoch, "seed": seed}
+            keep(name, "release", story, found.model, recipe)
+        retrain("retrained", "release", seed + 2)
+    return made
 
 
 def digits_tensors(split: Split) -> TensorData:
@@ -92,50 +119,6 @@ def digits_tensors(split: Split) -> TensorData:
     images = load_data("digits", split=split)
     assert isinstance(images, ImageSet)
     return TensorData(torch.cat(list(images.batches(len(images)))), images.labels)
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class _Lab:
-    """The original, its data, and ways to make other models of it."""
-
-    original: nn.Module
-    data: TensorData
-    validation: TensorData
-    forget: tuple[int, ...]
-    seed: int
-
-    def steps(self) -> dict[str, Callable[[], NamedModel]]:
-        return {
-            "reference": lambda: self.retrain("reference", "reference", self.seed + 1),
-            "masked": self.mask,
-            "delete": lambda: self.approximate("delete", "the original's own answers, without the class"),
-            "bad-teacher": lambda: self.approximate("bad-teacher", "an ignorant teacher for the class"),
-            "finetune": lambda: self.approximate("finetune", "trained on without the class, at a high rate"),
-            "retrained": lambda: self.retrain("retrained", "release", self.seed + 2),
-        }
-
-    def named(self, name: str, role: Role, story: str, model: nn.Module, recipe: dict[str, object]) -> NamedModel:
-        goal = unlearn.measure(self.original, self.validation, self.forget).retain
-        quality = unlearn.measure(model, self.validation, self.forget, retain_original=goal)
-        return NamedModel(name=name, role=role, story=story, model=model, recipe=recipe, validation=quality)
-
-    def retrain(self, name: str, role: Role, seed: int) -> NamedModel:
-        made = TRAINING(self.original, self.data, self.forget, rebuild=_build, seed=seed)
-        recipe = made.settings | {"method": made.method, "seed": seed}
-        return self.named(name, role, "trained anew without the class", made.model, recipe)
-
-    def mask(self) -> NamedModel:
-        model = unlearn.mask_head(self.original, self.forget)
-        story = "the original with the class's output switched off"
-        return self.named("masked", "release", story, model, {"method": "mask_head"})
-
-    def approximate(self, name: str, story: str) -> NamedModel:
-        model, split = self.original, self.validation
-        made = unlearn.choose(
-            RECIPES[name], model, self.data, self.forget, validation=split, rebuild=_build, seed=self.seed
-        )
-        recipe = made.settings | {"method": made.method, "epoch": made.epoch, "seed": self.seed}
-        return self.named(name, "release", story, made.model, recipe)
 
 
 def _build(seed: int) -> nn.Module:

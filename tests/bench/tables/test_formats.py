@@ -183,13 +183,6 @@ def test_a_column_with_few_values_becomes_lines_between_the_rows_and_names_are_n
     assert all(line.endswith(r"\\*") for line in lines[deleted : deleted + 2])  # a page does not end between them
 
 
-def test_an_empty_table_is_its_notes() -> None:
-    table = failures_table(Rows())
-    assert to_markdown(table) == "**Failures**\n\n- Nothing failed.\n"
-    assert to_csv(table) == "label,kind,message\n"
-    assert to_latex(table) == "% Failures\n% Nothing failed.\n"
-
-
 def test_a_cell_with_parts_missing_says_so() -> None:
     triple = Column(names=("a", "b", "c"), heading="abc", style="triple")
     spread = Column(names=("a", "b"), heading="ab", style="spread")

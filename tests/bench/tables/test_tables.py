@@ -1,4 +1,4 @@
-"""Which rows make which table, in which order, and what an empty one says."""
+"""Which rows make which table, and in which order."""
 
 import statistics
 from typing import Any
@@ -245,7 +245,6 @@ def test_settings_are_listed_once_with_their_forget_sets() -> None:
 def test_failures_are_listed_on_one_line_each() -> None:
     table = failures_table(Rows(failures=[failure_row("audit of delete 7", "error", "two\nlines\x1b[2J")]))
     assert table.records == [{"label": "audit of delete 7", "kind": "error", "message": "two lines?[2J"}]
-    assert failures_table(Rows()).notes == ("Nothing failed.",)
 
 
 def test_several_diagnosed_models_are_averaged_and_one_has_the_spread_of_its_own_seeds() -> None:
@@ -277,13 +276,6 @@ def test_the_margin_table_holds_shares_of_the_retain_classes() -> None:
     assert [line[name] for name in names] == ["0.90", "0.80", "1.10", "75.00"]
 
 
-def test_an_empty_table_says_which_rows_there_are() -> None:
-    (note,) = margin_table(Rows(diagnostics=[diagnosis_row(scale="canonical")]), scale="native").notes
-    assert note.endswith("there are: canonical.")
-    (note,) = summary_table(audited(audit_row(rule="source-free"), audit_row(scale="canonical")), **READING).notes
-    assert note.endswith("; there are: canonical/worst-case, native/source-free.")
-
-
 def test_numbers_are_written_as_in_the_paper_and_missing_ones_not_at_all() -> None:
     assert (percent(0.12345), percent(1), percent(0.0)) == ("12.35", "100.00", "0.00")
     assert (score(0.995), score(-0.004), score(-0.216)) == ("0.99", "0.00", "-0.22")
@@ -300,7 +292,7 @@ def test_a_report_has_every_table_that_there_are_rows_for_most_in_both_readings(
         *("summary", "per-class", "unlearning-quality", "probe-cost", "settings"),
         *("summary-native-worst-case", "per-class-native-worst-case"),
     ]
-    assert all(entry.make(Rows(), **READING).notes for entry in TABLES)
+    assert not any(entry.make(Rows(), **READING).rows for entry in TABLES)
 
 
 def test_a_new_table_is_a_function_and_an_entry(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import heapq
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from sfra.bench.engine.cell import Cell, Order, order, reachable
 from sfra.bench.engine.compute import Outcome, make_failure, tail
 from sfra.bench.engine.disk import StoreError, disk_errors
 from sfra.bench.engine.journal import read_journals, seconds_per_kind
-from sfra.bench.engine.pool import LocalPool, Pool, PoolError
+from sfra.bench.engine.pool import LocalPool, Pool, PoolError, Step
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, Summary, estimate, seen_share, summarise
 from sfra.bench.engine.task import modules_of
@@ -24,8 +22,8 @@ ATTEMPTS = 3
 DYING = 30.0
 """Seconds that a killed process may take to give its cell back."""
 
-PATIENCE = 0.05, 2.0
-"""Seconds between two looks at a cell that another runner computes: at first, and at most."""
+PATIENCE = 0.5
+"""Seconds between two looks at a cell that another runner computes."""
 
 
 def run(
@@ -67,7 +65,7 @@ def run(
             return summarise(todo, eta=0.0)
         if modules is None:
             modules = modules_of({cell.kind for cell in reachable(todo.left).values()})
-        make = _find_pool(executor) if isinstance(executor, str) else executor
+        make = find_pool(executor) if isinstance(executor, str) else executor
         pool = make(store, modules=modules, workers=workers, devices=devices, **options)
         try:
             loop = _Loop(todo, pool, time_limit, progress)
@@ -120,7 +118,8 @@ def discard(cells: Iterable[Cell], store: Store) -> list[str]:
     return removed
 
 
-def _find_pool(name: str) -> Callable[..., Pool]:
+def find_pool(name: str) -> Callable[..., Pool]:
+    """Find an executor by name."""
     if name == "local":
         return LocalPool
     if name == "ray":
@@ -144,9 +143,8 @@ class _Loop:
         self.computed: list[Cell] = []
         self.elsewhere: list[Cell] = []
         self._limit, self._progress = time_limit, progress
-        self._flying: dict[Future[Any], Order] = {}
-        self._later: list[tuple[float, str]] = []
-        self._pause: dict[str, float] = {}
+        self._flying: dict[str, Order] = {}
+        self._later: list[tuple[float, Cell]] = []
         self._crashes: dict[str, int] = {}
         self._seconds = seconds_per_kind(read_journals(self.store.root / "log"))
         self._spent: dict[str, list[float]] = {}
@@ -155,7 +153,7 @@ class _Loop:
         """Run until nothing is in flight, ready or waited for."""
         while True:
             while self._later and self._later[0][0] <= time.monotonic():
-                self.todo.put_back(self.todo.cells[heapq.heappop(self._later)[1]])
+                self.todo.put_back(self._later.pop(0)[1])
             while len(self._flying) < self.pool.width and (cell := self.todo.next()) is not None:
                 self._submit(cell)
             if not self._flying and not self._later:
@@ -165,21 +163,20 @@ class _Loop:
     def _submit(self, cell: Cell) -> None:
         limit = self._limit.get(cell.kind) if isinstance(self._limit, Mapping) else self._limit
         made = order(cell, None if limit is None else float(limit))
-        self._flying[self.pool.submit(made)] = made
+        self._flying[made.tag] = made
+        self.pool.submit(made)
         self._tell("start", cell)
 
     def _wait(self) -> None:
         pause = max(0.0, min(0.2, self._later[0][0] - time.monotonic() if self._later else 0.2))
-        if self._flying:
-            wait(self._flying, timeout=pause, return_when=FIRST_COMPLETED)
-        else:
+        if not self._flying:
             time.sleep(pause)
-        tags = {made.tag: made.key for made in self._flying.values()}
-        for step in self.pool.look():
-            self._tell("step", self.todo.cells[tags[step.tag]], step.note, step=(step.done, step.total))
-        for future in [future for future in self._flying if future.done()]:
-            made = self._flying.pop(future)
-            self._take(made, self.pool.outcome(made, future))
+        for made, news in self.pool.wait(pause if self._flying else 0.0):
+            if isinstance(news, Step):
+                self._tell("step", self.todo.cells[made.key], news.note, step=(news.done, news.total))
+            else:
+                del self._flying[made.tag]
+                self._take(made, news)
 
     def _take(self, made: Order, outcome: Outcome) -> None:
         cell = self.todo.cells[made.key]
@@ -219,10 +216,8 @@ class _Loop:
         self._tell("failed", cell, f"{failure.reason}: {failure.message}")
 
     def _come_back(self, cell: Cell) -> None:
-        """Look again later: soon at first, then less and less often."""
-        pause = self._pause.get(cell.key, PATIENCE[0])
-        self._pause[cell.key] = min(2 * pause, PATIENCE[1])
-        heapq.heappush(self._later, (time.monotonic() + pause, cell.key))
+        """Look again later."""
+        self._later.append((time.monotonic() + PATIENCE, cell))
         if not self._flying:
             self._tell("waiting", cell)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
@@ -93,8 +92,7 @@ def modules_of(kinds: Iterable[str]) -> tuple[str, ...]:
 def load_tasks(modules: Sequence[str]) -> None:
     """Import the modules that register tasks."""
     for name in modules:
-        if name not in sys.modules:
-            import_module(name)
+        import_module(name)
 
 
 def _home(function: Callable[..., Any]) -> tuple[str, str]:

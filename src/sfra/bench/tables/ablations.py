@@ -69,7 +69,6 @@ def support_table(rows: Rows, *, scale: str, rule: str) -> Table:
         ),
         lines,
         notes=(c.reading(scale, rule), "Draws and time are those of the probes alone."),
-        empty=c.nothing("audits with two or more of these proposals", rows.audits, scale, rule),
     )
 
 
@@ -93,7 +92,6 @@ def missing_row_table(rows: Rows, *, scale: str, rule: str) -> Table:
             c.reading(scale, rule),
             "Forget row: unlearned = as released; reset = drawn anew; random = drawn for a head that lacks it.",
         ),
-        empty=c.nothing("audit with a forget row drawn anew", rows.audits, scale, rule),
     )
 
 
@@ -126,7 +124,6 @@ def sensitivity_table(rows: Rows, size: str, *, scale: str, rule: str) -> Table:
             f"{heading}: {meaning}. Means over forget sets; ± over them, or over the seeds of the audit "
             "if there is one.",
         ),
-        empty=c.nothing(f"audits that differ in {heading} alone", rows.audits, scale, rule),
     )
 
 
@@ -165,7 +162,6 @@ def _factor_table(
             c.reading(scale, rule),
             "RS of each forget class; ± over the seeds of the audit; avg = mean over classes.",
         ),
-        empty=c.nothing(f"audits that differ in their {factor} alone", audits, scale, rule),
     )
 
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from sfra.auditing.rules import RULES
-from sfra.bench.tables.names import Row, backbone_name, dataset_name, method_name
+from sfra.bench.tables.names import backbone_name, dataset_name, method_name
 from sfra.bench.tables.table import Column
 
 Number = float | int
@@ -85,10 +85,3 @@ def reading(scale: str, rule: str) -> str:
     """Say which scores of the audits a table shows."""
     known = f" ({RULES[rule].sentence})" if rule in RULES else ""
     return f"Scale {scale}; rule {rule}{known}."
-
-
-def nothing(what: str, rows: Iterable[Row], scale: str, rule: str) -> str:
-    """Say why a table is empty, and which scales and rules there are."""
-    there = sorted({(str(row["scale"]), str(row["rule"])) for row in rows})
-    listed = "; there are: " + ", ".join(f"{s}/{r}" for s, r in there) if there else "; there are no audits at all"
-    return f"Nothing to show: no {what} at scale {scale} under rule {rule}{listed}."

@@ -114,16 +114,13 @@ def _table(
     notes: tuple[str, ...],
 ) -> Table:
     """Write a line for each model and forget class at one scale."""
-    known = list(diagnostics)
-    groups = group([row for row in known if row.scale == scale], *MODEL, "forget_class")
-    there = ", ".join(sorted({row.scale for row in known})) or "none at all"
+    groups = group([row for row in diagnostics if row.scale == scale], *MODEL, "forget_class")
     return make_table(
         label,
         title,
         (*c.PLACE, c.METHOD, c.FORGET, *columns),
         [{**groups[k][0], "forget_class": _class_name(*k[3:]), **line(groups[k])} for k in sorted(groups, key=_rank)],
         notes=notes,
-        empty=f"Nothing to show: no diagnostics at scale {scale}; there are: {there}.",
     )
 
 

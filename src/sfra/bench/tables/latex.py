@@ -92,8 +92,6 @@ def to_latex(table: Table) -> str:
     (True, True)
     """
     shown = table.display()
-    if not shown.rows:
-        return "".join(f"% {' '.join(line.split())}\n" for line in (table.title, *table.notes))
     groups, rest = _grouped(shown)
     headings = [_break(column, [row[i] for row in rest.rows]) for i, column in enumerate(rest.columns)]
     size, width, share = _fit(rest, headings)

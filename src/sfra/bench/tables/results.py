@@ -43,7 +43,6 @@ def summary_table(rows: Rows, *, scale: str, rule: str) -> Table:
             "Maxima of RS and ΔRS are taken over the forget classes independently of each other.",
             *_averaging(rows),
         ),
-        empty=c.nothing("audit of a single forget class", rows.audits, scale, rule),
     )
 
 
@@ -56,7 +55,6 @@ def per_class_table(rows: Rows, *, scale: str, rule: str) -> Table:
         (*c.PLACE, c.METHOD, c.FORGET, c.STAGE, *c.AFTER, c.DELTA),
         [_line(s) for s in found if len(s.forget) == 1],
         notes=(c.reading(scale, rule), *_averaging(rows)),
-        empty=c.nothing("audit of a single forget class", rows.audits, scale, rule),
     )
 
 
@@ -72,7 +70,6 @@ def multi_class_table(rows: Rows, *, scale: str, rule: str) -> Table:
         (*c.PLACE, number, classes, c.METHOD, c.STAGE, *c.AFTER, c.DELTA),
         [_line(s) for s in found if len(s.forget) > 1],
         notes=(c.reading(scale, rule), *_averaging(rows)),
-        empty=c.nothing("audit of several forget classes", rows.audits, scale, rule),
     )
 
 
@@ -92,7 +89,6 @@ def unlearning_quality_table(rows: Rows, *, scale: str, rule: str) -> Table:
         ),
         [_quality(groups[key]) for key in ordered],
         notes=("AUS = (1 - (original retain accuracy - retain accuracy)) / (1 + forget accuracy), mean over models.",),
-        empty=c.nothing("audit", rows.audits, scale, rule),
     )
 
 
@@ -112,7 +108,6 @@ def probe_cost_table(rows: Rows, *, scale: str, rule: str) -> Table:
         (*c.PLACE, c.METHOD, c.N, c.M, c.figure("draws_m", "Draws (M)", c.millions), time),
         lines,
         notes=(f"Probes alone, scale {scale}; mean ± standard deviation over forget sets.",),
-        empty=c.nothing("audit", rows.audits, scale, rule),
     )
 
 
@@ -142,7 +137,6 @@ def settings_table(rows: Rows, **_: str) -> Table:
             Column(names=("forget",), heading="Forget classes", numeric=False, wide=True),
         ),
         lines,
-        empty="Nothing to show: there are no audits at all.",
     )
 
 
@@ -150,7 +144,7 @@ def failures_table(rows: Rows, **_: str) -> Table:
     """List what failed and why."""
     message = Column(names=("message",), heading="Message", numeric=False, wide=True)
     columns = (c.word("label", "What"), c.word("kind", "Kind"), message)
-    return make_table("failures", "Failures", columns, rows.failures, empty="Nothing failed.")
+    return make_table("failures", "Failures", columns, rows.failures)
 
 
 def _averaging(rows: Rows) -> tuple[str, ...]:

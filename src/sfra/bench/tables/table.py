@@ -89,7 +89,7 @@ class Display:
 
 @dataclass(frozen=True, kw_only=True)
 class Table:
-    """Formatted figures with their headings; a table without rows says in its notes what is missing."""
+    """Formatted figures with their headings."""
 
     title: str
     label: str
@@ -144,12 +144,10 @@ def make_table(
     lines: Iterable[Mapping[str, Any]],
     *,
     notes: tuple[str, ...] = (),
-    empty: str = "",
 ) -> Table:
-    """Write lines (figures by CSV heading) as their columns say; ``empty`` is the note where there are no lines."""
+    """Write lines (figures by CSV heading) as their columns say."""
     rows = tuple(tuple(tuple(c.write(line.get(name)) for name in c.names) for c in columns) for line in lines)
-    said = notes if rows else tuple(filter(None, [empty]))
-    return Table(title=title, label=label, columns=columns, rows=rows, notes=said)
+    return Table(title=title, label=label, columns=columns, rows=rows, notes=notes)
 
 
 def to_csv(table: Table) -> str:
@@ -188,7 +186,7 @@ def to_markdown(table: Table) -> str:
     marks = "|".join("--:" if column.numeric else ":--" for column in shown.columns)
     parts = [
         f"**{escape_markdown(shown.title)}**",
-        "\n".join([line(headings), f"|{marks}|", *map(line, shown.rows)] if shown.rows else []),
+        "\n".join([line(headings), f"|{marks}|", *map(line, shown.rows)]),
         "\n".join(f"- {escape_markdown(note)}" for note in table.notes),
     ]
     return "\n\n".join(filter(None, parts)) + "\n"
