@@ -19,13 +19,14 @@ cpu`` computes those whose features are there, in a process of its own.
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -35,7 +36,7 @@ from reproduction.parts import OTHERS, PARTS, PROTOCOLS, find, minutes, seconds,
 from reproduction.travel import bring, take
 from sfra.bench.engine.cell import Cell, Order, reachable
 from sfra.bench.engine.compute import Outcome
-from sfra.bench.engine.pool import LocalPool, Step
+from sfra.bench.engine.pool import LocalPool
 from sfra.bench.engine.run import run, status
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress
@@ -71,25 +72,30 @@ class Sitting(LocalPool):
 
     def __init__(self, *args: Any, cells: dict[str, Cell], end: float, **options: Any) -> None:
         super().__init__(*args, **options)
-        self._cells, self._end, self._refused = cells, end, list[Order]()
+        self._cells, self._end, self._refused = cells, end, set[str]()
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: Order) -> Future[Any]:
         """Start an order, or answer that it is taken, for the run to look at it again."""
         longer = 1 + OTHERS * len(self._busy)
         if order.kind not in ("train", "unlearn") or time.monotonic() + longer * self._seconds(order) < self._end:
-            super().submit(order)
-        elif self._busy:
-            self._refused.append(order)
-        else:
+            return super().submit(order)
+        if not self._busy:
             raise TimeIsUpError
+        self._refused.add(order.tag)
+        answer: Future[Any] = Future()
+        answer.set_result(Outcome(what="locked"))
+        return answer
 
-    def wait(self, seconds: float) -> Iterator[tuple[Order, Step | Outcome]]:
-        """Wait for news of orders, as long as there is time."""
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended."""
+        return future.result() if order.tag in self._refused else super().outcome(order, future)
+
+    def look(self) -> Any:
+        """Tell how far orders are, as long as there is time."""
         if time.monotonic() > self._end:
+            self._end = math.inf
             raise TimeIsUpError
-        refused, self._refused = self._refused, []
-        yield from ((order, Outcome(what="locked")) for order in refused)
-        yield from super().wait(0.0 if refused else seconds)
+        return super().look()
 
     def _seconds(self, order: Order) -> float:
         return seconds(self._cells[order.key])

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from unittest.mock import patch
 
 from sfra.bench.engine.cell import Cell, Order, order
 from sfra.bench.engine.compute import Outcome, compute
-from sfra.bench.engine.pool import Pool
+from sfra.bench.engine.pool import Pool, Step
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.task import Context, load_tasks, task
@@ -152,22 +153,27 @@ class Here(Pool):
 
     def __init__(self, store: Store, *, modules: Sequence[str] = (), **settings: object) -> None:
         self.store = store
-        self.orders: list[Order] = []
         load_tasks(modules)
 
-    def submit(self, order: Order) -> None:
-        """Keep the order until somebody waits for it."""
-        self.orders.append(order)
-
-    def wait(self, seconds: float) -> Iterator[tuple[Order, Outcome]]:
-        """Compute what was ordered."""
-        while self.orders:
-            order = self.orders.pop()
-            yield order, self.work(order)
+    def submit(self, order: Order) -> Future[Any]:
+        """Compute an order before anything else is done."""
+        future: Future[Any] = Future()
+        future.set_result(self.work(order))
+        return future
 
     def work(self, order: Order) -> Outcome:
         """Compute an order."""
         return compute(order, self.store)
+
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended."""
+        ended = future.result()
+        assert isinstance(ended, Outcome)
+        return ended
+
+    def look(self) -> Iterator[Step]:
+        """Tell nothing: whoever asks comes too late."""
+        return iter(())
 
     def close(self) -> None:
         """There is nothing to take down."""

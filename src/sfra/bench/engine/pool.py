@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import ctypes
 import faulthandler
-import math
 import os
 import signal
 import sys
@@ -13,12 +12,19 @@ import time
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from concurrent.futures import Future, InvalidStateError
+from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 from dataclasses import dataclass
-from multiprocessing import connection, get_context, parent_process
+from functools import partial
+from multiprocessing import parent_process
 from multiprocessing.connection import Connection
-from multiprocessing.context import SpawnProcess
+from multiprocessing.context import SpawnContext, SpawnProcess
 from types import ModuleType
+from typing import Any, cast
+
+import msgspec
+from pebble import ProcessExpired, ProcessPool
 
 from sfra.bench.engine.cell import Order
 from sfra.bench.engine.compute import Outcome, attempt
@@ -31,18 +37,22 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMEXP
 STILLBORN = 3
 """Processes in a row that may die before they begin."""
 
+MOURNING = 0.5
+"""Seconds after which a process that is gone without a word counts as dead."""
+
 
 class PoolError(SfraError):
     """Nothing can be computed here at all: a worker process does not start, or the cluster is not there."""
 
 
-@dataclass(frozen=True)
-class Step:
-    """How far an attempt is; the first one, of no total, says that it has begun."""
+class Step(msgspec.Struct):
+    """How far an attempt is; the first one says which process it runs in."""
 
-    done: int
-    total: int
-    note: str
+    tag: str
+    pid: int = 0
+    done: int = 0
+    total: int = 0
+    note: str = ""
 
 
 class Pool(ABC):
@@ -54,81 +64,60 @@ class Pool(ABC):
     """How often it tries an order whose process dies before it tells that one crashed."""
 
     @abstractmethod
-    def submit(self, order: Order) -> None:
+    def submit(self, order: Order) -> Future[Any]:
         """Start an order; at most ``width`` of them may be under way."""
 
     @abstractmethod
-    def wait(self, seconds: float) -> Iterator[tuple[Order, Step | Outcome]]:
-        """Wait at most so long for news of orders: how far one is, or how it ended."""
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended."""
+
+    @abstractmethod
+    def look(self) -> Iterator[Step]:
+        """Do what is due, and tell how far orders are; called several times a second."""
 
     @abstractmethod
     def close(self) -> None:
         """Kill whatever still runs and take everything down."""
 
 
+@dataclass
 class _Seat:
     """One worker process, replaced when it dies, and what it works at."""
 
-    process: SpawnProcess | None = None
-    pipe: Connection
-    order: Order
-    begun: bool
-    until: float
-    """When the time limit is over, counted from the beginning."""
+    device: str
+    pool: ProcessPool | None = None
+    future: Future[Any] | None = None
+    pid: int = 0
+    """Of the process that has begun the order; 0 before."""
+    gone: float = 0.0
+    """When that process was found to be gone."""
 
-    def __init__(self, device: str) -> None:
-        self.device = device
-
-    def begin(self, order: Order, root: str, modules: Sequence[str], threads: int) -> None:
-        """Give an order to the process; to a new one if there is none, or it died while it had nothing to do."""
-        self.order, self.begun, self.until = order, False, math.inf
-        if not self.is_alive():
-            self.pipe, theirs = get_context("spawn").Pipe()
-            self.process = get_context("spawn").Process(target=_work, args=(modules, theirs))
-            with _fresh(threads):
-                self.process.start()
-            theirs.close()
-        with suppress(OSError):  # it has died this moment, which will be heard
-            self.pipe.send((order, root, self.device))
-
-    def is_alive(self) -> bool:
-        """Tell whether there is a process."""
-        return self.process is not None and self.process.is_alive()
-
-    def hear(self) -> Iterator[Step | Outcome]:
-        """Yield what the process says, at last an outcome; its own last word counts more than how it ended."""
-        gone = not self.is_alive()
-        while (news := self._next()) is not None:
-            if isinstance(news, Exception):
-                raise news
-            if isinstance(news, Outcome) or news.total:
-                yield news
-            elif not self.begun:
-                self.begun, self.until = True, time.monotonic() + (self.order.time_limit or math.inf)
-        if gone:
-            assert self.process is not None
-            yield Outcome(what="crashed", message=_how(self.process.exitcode or 0))
-        elif time.monotonic() > self.until:
-            yield Outcome(what="time-limit", message=f"{self.order.time_limit:g} s")
-
-    def _next(self) -> Step | Outcome | Exception | None:
-        with suppress(EOFError, OSError):  # it is gone
-            if self.pipe.poll():
-                news: Step | Outcome | Exception = self.pipe.recv()
-                return news
-        return None
-
-    def kill(self) -> None:
-        """Kill the process and everything that it has started, and wait until it is gone."""
-        if self.process is not None and self.process.pid is not None:
+    def stop(self) -> Callable[[], object]:
+        """Kill the process and everything that it has started; what is returned waits until it is gone."""
+        if self.pid:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self.process.pid, signal.SIGKILL)
-            self.process.kill()
-            self.process.join()
+                os.killpg(self.pid, signal.SIGKILL)
+        pool, self.pool, self.pid = self.pool, None, 0
+        if pool is None:
+            return lambda: None
+        pool.stop()  # type: ignore[no-untyped-call]
+        return pool.join
+
+    def mourn(self) -> None:
+        """End the order of a process that left with status 0, which pebble does not notice."""
+        if not self.pid or self.future is None:
+            return
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            self.gone = self.gone or time.monotonic()
+            if time.monotonic() - self.gone > MOURNING:
+                with suppress(InvalidStateError):
+                    self.future.set_exception(ProcessExpired("gone"))  # type: ignore[no-untyped-call]
 
 
 class LocalPool(Pool):
-    """A seat for each worker, so that a death concerns no other."""
+    """A seat for each worker: a pool of one process, so that a death concerns no other."""
 
     def __init__(
         self, store: Store, *, modules: Sequence[str], workers: int | None = None, devices: Sequence[str] = ("cpu",)
@@ -137,99 +126,138 @@ class LocalPool(Pool):
         if count < 1 or not devices:
             raise InputError("there must be a worker and a device", expected="workers >= 1", got=f"{count}, {devices}")
         self.width = count
-        self._root, self._modules = str(store.root), tuple(modules)
+        self._store, self._modules = store, tuple(modules)
+        self._context = _Fresh(threads=max(1, cores() // count))
+        self._steps, self._writer = self._context.Pipe(duplex=False)
+        os.set_blocking(self._writer.fileno(), False)
         self._idle = [_Seat(devices[place % len(devices)]) for place in reversed(range(count))]
-        self._busy: list[_Seat] = []
+        self._busy: dict[str, _Seat] = {}
         self._stillborn = 0
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: Order) -> Future[Any]:
         """Give the order to an idle worker, the one that was busy last if there are several."""
-        seat = self._idle.pop()
-        self._busy.append(seat)
-        seat.begin(order, self._root, self._modules, max(1, cores() // self.width))
+        seat = self._busy[order.tag] = self._idle.pop()
+        if seat.pool is not None and not seat.pool.active:  # its process died while it had nothing to do
+            seat.stop()()
+        seat.pid, seat.gone = 0, 0.0
+        if seat.pool is None:
+            start = (self._modules, self._writer)
+            seat.pool = ProcessPool(max_workers=1, initializer=_begin, initargs=start, context=self._context)
+        told = order, str(self._store.root), seat.device
+        seat.future = Future()
+        seat.pool.schedule(_serve, args=told, timeout=order.time_limit).add_done_callback(
+            partial(_pass_on, seat.future)
+        )
+        return seat.future
 
-    def wait(self, seconds: float) -> Iterator[tuple[Order, Step | Outcome]]:
-        """Wait for news; a worker that died, or was too slow, is replaced."""
-        connection.wait([seat.pipe for seat in self._busy], seconds)
-        for seat in [*self._busy]:
-            for news in seat.hear():
-                if isinstance(news, Step):
-                    yield seat.order, news
-                else:
-                    self._rise(seat, news)
-                    yield seat.order, news
-                    break
-
-    def close(self) -> None:
-        """Kill the workers; of one that is gone for long, the number may be another's by now."""
-        for seat in [*self._busy, *(seat for seat in self._idle if seat.is_alive())]:
-            seat.kill()
-
-    def _rise(self, seat: _Seat, ended: Outcome) -> None:
-        self._busy.remove(seat)
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended; a worker that died, or was too slow, is replaced."""
+        list(self.look())
+        seat = self._busy.pop(order.tag)
         self._idle.append(seat)
-        self._stillborn = 0 if seat.begun else self._stillborn + 1
-        if ended.what in ("crashed", "time-limit"):
-            seat.kill()
+        stillborn, self._stillborn = self._stillborn, 0
+        try:
+            return cast(Outcome, future.result())
+        except TimeoutError:
+            ended = Outcome(what="time-limit", message=f"{order.time_limit or 0:g} s")
+        except (ProcessExpired, BrokenProcessPool) as problem:
+            ended = Outcome(what="crashed", message=_how(problem))
+            self._stillborn = 0 if seat.pid else stillborn + 1
+        seat.stop()()
         if self._stillborn == STILLBORN:
             raise PoolError("worker processes do not start", got=ended.message, do="see whether memory is short")
+        return ended
+
+    def look(self) -> Iterator[Step]:
+        """Tell how far orders are."""
+        while self._steps.poll():
+            step = msgspec.json.decode(self._steps.recv_bytes(), type=Step)
+            if step.tag in self._busy:
+                self._busy[step.tag].pid = step.pid
+                if step.total:
+                    yield step
+        for seat in self._busy.values():
+            seat.mourn()
+
+    def close(self) -> None:
+        """Kill the workers and wait until they are gone."""
+        list(self.look())
+        for wait in [seat.stop() for seat in (*self._busy.values(), *self._idle)]:
+            wait()
+        self._steps.close()
+        self._writer.close()
 
 
-@contextmanager
-def _fresh(threads: int) -> Iterator[None]:
-    """Start a process here: it imports what its task needs, not the script that started the run, and shares the cores.
+class _FreshProcess(SpawnProcess):
+    """A new interpreter that imports what its task needs, and not the script that started the run."""
 
-    A lower limit that the user has set for its threads stays.
-    """
-    main, before = sys.modules["__main__"], dict(os.environ)
-    sys.modules["__main__"] = ModuleType("__main__")
-    for name in THREADS:
-        limit = before.get(name, "")
-        if not limit.isdigit() or not 0 < int(limit) < threads:
-            os.environ[name] = str(threads)
-    try:
-        yield
-    finally:
-        sys.modules["__main__"] = main
+    threads = 1
+
+    @staticmethod
+    def _Popen(process_obj: Any) -> Any:  # noqa: N802 - as multiprocessing names it
+        main, before = sys.modules["__main__"], dict(os.environ)
+        sys.modules["__main__"] = ModuleType("__main__")
         for name in THREADS:
-            os.environ.pop(name)
-            os.environ |= {name: before[name]} if name in before else {}
+            limit = before.get(name, "")
+            if not limit.isdigit() or not 0 < int(limit) < process_obj.threads:  # a lower limit of the user stays
+                os.environ[name] = str(process_obj.threads)
+        try:
+            return SpawnProcess._Popen(process_obj)
+        finally:
+            sys.modules["__main__"] = main
+            for name in THREADS:
+                os.environ.pop(name)
+                os.environ |= {name: before[name]} if name in before else {}
 
 
-def _work(modules: Sequence[str], pipe: Connection) -> None:
-    """Compute orders as they come: what a worker process does."""
+class _Fresh(SpawnContext):
+    """How workers are started: the cores are shared out among them."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__()
+        self._threads = threads
+
+    def Process(self, **given: Any) -> _FreshProcess:  # type: ignore[override]  # noqa: N802
+        """Make a process, not started yet."""
+        process = _FreshProcess(**given)
+        process.threads = self._threads
+        return process
+
+
+_WORKER: dict[str, Any] = {"broken": "", "steps": None}
+
+
+def _begin(modules: Sequence[str], steps: Connection) -> None:
+    """Prepare a new worker process."""
     os.setsid()
     _die_with_parent()
     nothing = os.open(os.devnull, os.O_RDWR)
     for number in (0, 1, 2):
         os.dup2(nothing, number)
     faulthandler.enable()
-    broken = ""
+    _WORKER["steps"] = steps
     try:
         load_tasks(modules)
     except Exception:
-        broken = traceback.format_exc()[-2000:]
-    while True:
-        order, root, device = pipe.recv()
-        tell = _steps(pipe)
-        try:
-            ended = Outcome(what="broken", message=broken) if broken else attempt(order, root, device, tell)
-        except Exception as problem:  # not the cell's fault, or it would be an outcome
-            problem.add_note(traceback.format_exc())
-            pipe.send(problem)
-        else:
-            pipe.send(ended)
+        _WORKER["broken"] = traceback.format_exc()[-2000:]
 
 
-def _steps(pipe: Connection) -> Callable[[int, int, str], None]:
-    """Say that an order has begun, then report its progress, at most five times a second."""
-    last = 0.0
+def _serve(order: Order, root: str, device: str) -> Outcome:
+    if _WORKER["broken"]:
+        return Outcome(what="broken", message=_WORKER["broken"])
+    return attempt(order, root, device, _steps(order.tag, _WORKER["steps"]))
+
+
+def _steps(tag: str, pipe: Connection) -> Callable[[int, int, str], None]:
+    """Say who is at work, then report progress, at most five times a second; a full pipe takes none."""
+    last = [0.0]
 
     def report(done: int, total: int, note: str) -> None:
-        nonlocal last
-        if done >= total or time.monotonic() - last >= 0.2:
-            last = time.monotonic()
-            pipe.send(Step(int(done), int(total), str(note)[:500]))
+        if done >= total or time.monotonic() - last[0] >= 0.2:
+            last[0] = time.monotonic()
+            step = Step(tag, os.getpid(), int(done), int(total), str(note)[:500])
+            with suppress(BlockingIOError):
+                pipe.send_bytes(msgspec.json.encode(step))
 
     report(0, 0, "")
     return report
@@ -251,5 +279,20 @@ def _die_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _how(code: int) -> str:
+def _pass_on(future: Future[Any], ended: Future[Any]) -> None:
+    """Tell how an order ended, unless that is known."""
+    if ended.cancelled():
+        return
+    problem = ended.exception()
+    with suppress(InvalidStateError):
+        if problem is None:
+            future.set_result(ended.result())
+        else:
+            future.set_exception(problem)
+
+
+def _how(problem: Exception) -> str:
+    code = getattr(problem, "exitcode", None)
+    if code is None:
+        return "before it began"
     return f"killed by {signal.Signals(-code).name}" if code < 0 else f"exit status {code}"

@@ -9,13 +9,14 @@ import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from sfra.bench.engine.cell import Order
 from sfra.bench.engine.compute import Outcome, attempt
-from sfra.bench.engine.pool import Pool, PoolError
+from sfra.bench.engine.pool import Pool, PoolError, Step
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.task import load_tasks
 from sfra.core.errors import MissingPackageError
@@ -36,6 +37,7 @@ class _Flight:
     """An order on its way, and since when its present attempt runs."""
 
     order: Order
+    reference: Any
     log: int = 0
     began: float = 0.0
     overran: bool = False
@@ -64,7 +66,7 @@ class RayPool(Pool):
         self._ray = _import_ray()
         self._store, self._modules, self._device = store, tuple(modules), devices[0]
         self._resources = resources or {}
-        self._flying: dict[Any, _Flight] = {}
+        self._flying: dict[str, _Flight] = {}
         self._ours = address is None and not self._ray.is_initialized()
         with quiet():
             self._connect(address, workers)
@@ -72,61 +74,56 @@ class RayPool(Pool):
         self.width = max(1, int(self._total.get("CPU", 1)) if workers is None else workers)
         self._task = self._ray.remote(max_retries=self.tries - 1)(_portable())
 
-    def submit(self, order: Order) -> None:
+    def submit(self, order: Order) -> Future[Any]:
         """Start a task for the order, or queue it with Ray."""
         takes = self._takes(order)
         device = "cuda" if takes.get("num_gpus") else self._device
         paths = [os.path.abspath(entry or ".") for entry in sys.path]
         task = self._task.options(**takes)
         reference = task.remote(paths, list(self._modules), asdict(order), str(self._store.root), device)
-        self._flying[reference] = _Flight(order)
+        self._flying[order.tag] = _Flight(order, reference)
+        future: Future[Any] = reference.future()
+        return future
 
-    def wait(self, seconds: float) -> Iterator[tuple[Order, Outcome]]:
-        """Wait for the first task that ends, then look at the limits; progress does not leave a task."""
-        ended: list[Any] = []
-        if self._flying:
-            with quiet():
-                ended, _ = self._ray.wait([*self._flying], timeout=seconds)
-        for reference in ended:
-            flight = self._flying.pop(reference)
-            yield flight.order, self._outcome(reference, flight)
-        for reference, flight in self._flying.items():
-            if self._overruns(flight):
-                with quiet():
-                    self._ray.cancel(reference, force=True)
-
-    def _outcome(self, reference: Any, flight: _Flight) -> Outcome:
+    def outcome(self, order: Order, future: Future[Any]) -> Outcome:
+        """Say how an order ended."""
+        flight = self._flying.pop(order.tag)
         try:
-            return Outcome(**self._ray.get(reference))
+            return Outcome(**future.result())
         except self._ray.exceptions.RayTaskError as problem:  # not the cell's fault, or it would be an outcome
             raise problem.cause from None
         except self._ray.exceptions.RayError as problem:
             if flight.overran:
-                return Outcome(what="time-limit", message=f"{flight.order.time_limit or 0:g} s")
+                return Outcome(what="time-limit", message=f"{order.time_limit or 0:g} s")
             lines = [line for line in str(problem).strip().splitlines() if line.strip()]
             return Outcome(what="crashed", message=f"{type(problem).__name__}: {lines[0] if lines else ''}"[:500])
 
-    def _overruns(self, flight: _Flight) -> bool:
-        """Say whether a task must be cancelled now, because the limit of its order is over."""
-        limit = flight.order.time_limit
-        if limit is None or flight.overran:
-            return False
-        with suppress(OSError):  # the output of an attempt is a new file
-            log = self._store.log(flight.order).stat().st_ino
-            if log != flight.log:
-                flight.log, flight.began = log, time.monotonic()
-        if flight.began and time.monotonic() - flight.began > limit:
-            flight.overran = self._store.is_claimed(flight.order)
-            flight.began = 0.0  # of an attempt that died, while Ray starts the next one
-        return flight.overran
+    def look(self) -> Iterator[Step]:
+        """Cancel tasks whose limit is over; progress within a cell does not leave the task."""
+        for flight in self._flying.values():
+            limit = flight.order.time_limit
+            if limit is None or flight.overran:
+                continue
+            with suppress(OSError):  # the output of an attempt is a new file
+                log = self._store.log(flight.order).stat().st_ino
+                if log != flight.log:
+                    flight.log, flight.began = log, time.monotonic()
+            if flight.began and time.monotonic() - flight.began > limit:
+                flight.overran = self._store.is_claimed(flight.order)
+                flight.began = 0.0  # of an attempt that died, while Ray starts the next one
+                if flight.overran:
+                    with quiet():
+                        self._ray.cancel(flight.reference, force=True)
+        return iter(())
 
     def close(self) -> None:
         """Cancel what still runs; stop Ray if it was started here."""
+        references = [flight.reference for flight in self._flying.values()]
         with quiet():
-            for reference in self._flying:
+            for reference in references:
                 self._ray.cancel(reference, force=True)
-            if self._flying:
-                self._ray.wait([*self._flying], num_returns=len(self._flying), timeout=10)
+            if references:
+                self._ray.wait(references, num_returns=len(references), timeout=10)
             self._flying.clear()
             if self._ours:
                 self._ray.shutdown()

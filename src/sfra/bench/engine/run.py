@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from typing import Any
 
 from sfra.bench.engine.cell import Cell, Order, order, reachable
 from sfra.bench.engine.compute import Outcome, make_failure, tail
 from sfra.bench.engine.disk import StoreError, disk_errors
 from sfra.bench.engine.journal import read_journals, seconds_per_kind
-from sfra.bench.engine.pool import LocalPool, Pool, PoolError, Step
+from sfra.bench.engine.pool import LocalPool, Pool, PoolError
 from sfra.bench.engine.store import Failure, Store
 from sfra.bench.engine.summary import Progress, Summary, estimate, seen_share, summarise
 from sfra.bench.engine.task import modules_of
@@ -143,7 +144,7 @@ class _Loop:
         self.computed: list[Cell] = []
         self.elsewhere: list[Cell] = []
         self._limit, self._progress = time_limit, progress
-        self._flying: dict[str, Order] = {}
+        self._flying: dict[Future[Any], Order] = {}
         self._later: list[tuple[float, Cell]] = []
         self._crashes: dict[str, int] = {}
         self._seconds = seconds_per_kind(read_journals(self.store.root / "log"))
@@ -163,20 +164,21 @@ class _Loop:
     def _submit(self, cell: Cell) -> None:
         limit = self._limit.get(cell.kind) if isinstance(self._limit, Mapping) else self._limit
         made = order(cell, None if limit is None else float(limit))
-        self._flying[made.tag] = made
-        self.pool.submit(made)
+        self._flying[self.pool.submit(made)] = made
         self._tell("start", cell)
 
     def _wait(self) -> None:
         pause = max(0.0, min(0.2, self._later[0][0] - time.monotonic() if self._later else 0.2))
-        if not self._flying:
+        if self._flying:
+            wait(self._flying, timeout=pause, return_when=FIRST_COMPLETED)
+        else:
             time.sleep(pause)
-        for made, news in self.pool.wait(pause if self._flying else 0.0):
-            if isinstance(news, Step):
-                self._tell("step", self.todo.cells[made.key], news.note, step=(news.done, news.total))
-            else:
-                del self._flying[made.tag]
-                self._take(made, news)
+        tags = {made.tag: made.key for made in self._flying.values()}
+        for step in self.pool.look():
+            self._tell("step", self.todo.cells[tags[step.tag]], step.note, step=(step.done, step.total))
+        for future in [future for future in self._flying if future.done()]:
+            made = self._flying.pop(future)
+            self._take(made, self.pool.outcome(made, future))
 
     def _take(self, made: Order, outcome: Outcome) -> None:
         cell = self.todo.cells[made.key]
