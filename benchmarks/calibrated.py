@@ -3,12 +3,13 @@
     python benchmarks/trust.py make build/trust/digits --classes 0 3 7
     python benchmarks/calibrated.py audit build/trust/digits --classes 0 3 7
     python benchmarks/calibrated.py audit reproduction/retrainings/cifar10 --classes 0
+    python benchmarks/calibrated.py audit reproduction/retrainings/cifar100 --classes 0 10 20 40 50
     python benchmarks/calibrated.py audit reproduction/cifar10-resnet18-224/models
     python benchmarks/calibrated.py audit reproduction/cifar10-vit-small/models
-    python benchmarks/calibrated.py table          # for docs/scale.md
+    python benchmarks/calibrated.py table          # the one of docs/scale.md
 
 Models are read as ``stored.py`` keeps them. An original stands for one model per class, which hides that class. Each is
-audited beside a retraining of another seed, and beside the original as control, where there are some. Rows go to
+audited beside a retraining of another seed, and beside an original as control, where there are some. Rows go to
 ``benchmarks/results/calibrated.csv``; a stopped run goes on where it was.
 """
 
@@ -24,17 +25,19 @@ from typing import Any, NamedTuple
 
 import torch
 
+from checkpoints import put
 from sfra import audit
 from sfra.auditing.verdicts import VERDICTS
 from sfra.unlearn.mask import mask_head
 from stored import Stored, append, done, find_models, read_model
 
 ROWS = Path(__file__).parent / "results" / "calibrated.csv"
+PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
 COLUMNS = ("network", "model", "forget", "seed", "scale", "kappa", "reference", "verdict", "rs", "delta_rs", "fresh")
 SCALES = ("canonical", "calibrated")
 NAMES = {"cifar10": "CIFAR-10, ResNet-18", "cifar10-resnet18-224": "CIFAR-10, ResNet-18 at 224"}
 NAMES |= {"cifar10-vit-small": "CIFAR-10, ViT", "small-mlp": "digits, no norm", "norm-mlp": "digits, layer norm"}
-NAMES |= {"small-cnn": "digits, batch norm"}
+NAMES |= {"small-cnn": "digits, batch norm", "cifar100": "CIFAR-100, ResNet-18"}
 KINDS = ("back", "clear", "blind", "open")
 
 
@@ -69,6 +72,8 @@ def jobs_of(folder: Path, classes: list[int] | None) -> Iterator[Job]:
             )
             later = [one for one in honest if one.seed > model.seed] + [one for one in honest if one.seed < model.seed]
             original = next((one for one in own if one.name == "original" and one.seed == 0), None)
+            if model.forget is None:
+                original = model
             for scale in SCALES:
                 others = later if model.name == "retrained" else honest
                 yield Job(network, model, forget, others[0] if others else None, original, scale)
@@ -89,6 +94,12 @@ def row_of(job: Job) -> dict[str, Any]:
     texts = {name: "" if value is None else round(value, 5) for name, value in numbers.items()}
     reference = "" if job.reference is None else job.reference.folder.name
     return dict(zip(COLUMNS, job.key, strict=False)) | texts | {"reference": reference, "verdict": report.verdict}
+
+
+def read_rows() -> list[dict[str, str]]:
+    """Read what was audited."""
+    with ROWS.open(newline="", encoding="utf-8") as file:
+        return [*csv.DictReader(file)]
 
 
 def table(rows: list[dict[str, str]]) -> str:
@@ -122,11 +133,10 @@ def main() -> None:
     auditing.add_argument("folder", type=Path)
     auditing.add_argument("--classes", type=int, nargs="+", help="forget classes; all that models forgot, if left out")
     auditing.add_argument("--workers", type=int, default=2)
-    commands.add_parser("table")
+    commands.add_parser("table", help="write it into the page")
     asked = parser.parse_args()
     if asked.what == "table":
-        with ROWS.open(newline="", encoding="utf-8") as file:
-            print(table([*csv.DictReader(file)]))
+        PAGE.write_text(put(PAGE.read_text(encoding="utf-8"), "calibrated", table(read_rows())), encoding="utf-8")
         return
     known_rows = done(ROWS, "network", "model", "forget", "seed", "scale")
     jobs = [job for job in jobs_of(asked.folder, asked.classes) if job.key not in known_rows]
