@@ -14,6 +14,7 @@ products of relearning, would take alone at the speeds of the same run: nothing 
 from __future__ import annotations
 
 import argparse
+import csv
 import os
 import subprocess
 import sys
@@ -25,7 +26,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import polars as pl
 import torch
 
 import grid
@@ -286,12 +286,22 @@ def keep(row: Row, device: str) -> None:
 def read(device: str, what: str = "") -> list[dict[str, Any]]:
     """Read the rows of a device; what was not measured is None."""
     path = RESULTS / f"{FILES[device]}{what}.csv"
-    return pl.read_csv(path).to_dicts() if path.is_file() else []
+    if not path.is_file():
+        return []
+    with path.open(newline="", encoding="utf-8") as file:
+        return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
+
+
+def _value(name: str, text: str) -> str | float | None:
+    return text if name == "name" else float(text) if text else None
 
 
 def write(rows: list[dict[str, Any]], device: str, what: str = "") -> None:
     """Write rows of a device, which all have the same columns."""
-    pl.DataFrame(rows, infer_schema_length=None, strict=False).write_csv(RESULTS / f"{FILES[device]}{what}.csv")
+    with (RESULTS / f"{FILES[device]}{what}.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 if __name__ == "__main__":

@@ -27,6 +27,8 @@ SIDE = 32
 LOSSLESS = (".png", ".bmp")
 LIMIT = 48
 """MiB of a chunk."""
+PARTS = 64
+"""Of a chunk, unpacked side by side."""
 
 Member = tuple[str, bytes]
 """A file of an archive: its name and content."""
@@ -46,12 +48,13 @@ def pack(folder: Path, out: Path, *, limit: int = LIMIT * 2**20) -> list[Path]:
 
 def unpack(chunks: Iterable[Path], folder: Path) -> int:
     """Write the images of some chunks into a folder; return how many files there are."""
-    jobs: list[tuple[Path, str, Path]] = []
+    jobs: list[tuple[Path, list[str], Path]] = []
     for chunk in chunks:
         with zipfile.ZipFile(chunk) as archive:
-            jobs += [(chunk, name, folder) for name in archive.namelist()]
+            names = archive.namelist()
+        jobs += [(chunk, part, folder) for start in range(PARTS) if (part := names[start::PARTS])]
     with ProcessPoolExecutor() as pool:
-        return sum(pool.map(_unpack, jobs, chunksize=16))
+        return sum(pool.map(_unpack, jobs))
 
 
 def _chunks(members: Iterable[Member], out: Path, limit: int) -> Iterator[Path]:
@@ -92,11 +95,15 @@ def _mosaics(job: tuple[Path, list[Path]]) -> list[Member]:
     return members
 
 
-def _unpack(job: tuple[Path, str, Path]) -> int:
-    """Write the images of a mosaic, or a file that travelled as it is; return how many."""
-    chunk, name, folder = job
+def _unpack(job: tuple[Path, list[str], Path]) -> int:
+    """Write a part of a chunk, which is opened once for all of it: that alone takes a while for many files."""
+    chunk, names, folder = job
     with zipfile.ZipFile(chunk) as archive:
-        content = archive.read(name)
+        return sum(_write(name, archive.read(name), folder) for name in names)
+
+
+def _write(name: str, content: bytes, folder: Path) -> int:
+    """Write the images of a mosaic, or a file that travelled as it is; return how many."""
     kind, _, rest = name.partition("/")
     if kind == "files":
         (folder / rest).parent.mkdir(parents=True, exist_ok=True)
