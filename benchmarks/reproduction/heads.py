@@ -25,8 +25,8 @@ SAME_MODELS = ("", "-multi", "-ablations")
 LARGEST = 6 * 2**20
 """Bytes that the committed heads of a group may weigh."""
 
-OF_FORGET, OF_OTHERS = 100, 10
-"""Test samples of the forget class, and of every other one, that are kept of a model."""
+OF_FORGET, OF_OTHERS, OF_MANY = 100, 10, 2
+"""Test samples of the forget class, and of every other one, that are kept of a model; of many classes fewer."""
 
 
 def protocol_groups(protocols: Sequence[str]) -> dict[str, list[str]]:
@@ -74,7 +74,8 @@ def take_features(protocols: Sequence[str], store: Store, out: Path) -> int:
     for name, cell in audited(protocols, store):
         found = load_file(store.folder(cell) / "features.safetensors")
         forget = [int(label) for label in name.rpartition("-")[2].split("+")]
-        rows = kept_rows(found["labels"], forget, OF_FORGET, OF_OTHERS)
+        others = OF_MANY if int(found["labels"].max()) >= 20 else OF_OTHERS
+        rows = kept_rows(found["labels"], forget, OF_FORGET, others)
         kept |= {f"{name}.features": found["features"][rows].half(), f"{name}.labels": found["labels"][rows]}
     write_atomically(out, save(kept))
     return len(kept) // 2

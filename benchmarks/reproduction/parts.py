@@ -58,18 +58,15 @@ def turn(goal: Goal) -> tuple[bool, bool, str, bool]:
     return not main, goal.what == "linear-probe", str(goal.identity.get("forget", "")), not reference
 
 
-def _a_class(
-    protocol: str, forget: str, *, beside: tuple[str, ...] = (), references: int = 1, what: tuple[str, ...] = ()
-) -> Part:
+def _a_class(protocol: str, forget: str, *, references: int = 1, what: tuple[str, ...] = ()) -> Part:
     """Everything of one forget class, or some kinds of goals, and the original's accuracy.
 
-    ``beside`` are further protocols of the same models; each of several references is of another seed.
+    Each of several references is of another seed.
     """
     picks: list[tuple[str, Only]] = [(protocol, {"what": "accuracy", "seed": "0"})]
     picks += [(protocol, {"forget": forget, "seed": "0"} | ({"what": one} if one else {})) for one in what or ("",)]
     again = [{"forget": forget, "seed": str(seed), "method": "retrained"} for seed in range(1, references)]
     picks += [(protocol, {**only, "what": one}) for only in again for one in ("audit", "diagnostics")]
-    picks += [(one, {"forget": forget}) for one in beside]
     return Part(what=f"{protocol}: class {forget}", picks=tuple(picks))
 
 
@@ -80,12 +77,12 @@ def _salun(*forget: str) -> Part:
     return Part(what=f"{protocol}: classes {', '.join(forget)}", picks=picks)
 
 
-LARGE = "cifar10-resnet18-224"
+LARGE, PUBLIC = "cifar10-resnet18-224", "cifar10-resnet18-224-published"
 PARTS: dict[str, Part] = {
     "rehearsal": _a_class("digits-tiny", "3"),
-    "large-7": _a_class(LARGE, "7", beside=(f"{LARGE}-published", f"{LARGE}-ablations")),
-    "large-9": _a_class(LARGE, "9"),
-    "public-9": Part(what=f"{LARGE}-published: class 9", picks=((f"{LARGE}-published", {"forget": "9"}),)),
+    **{f"large-{one}": _a_class(LARGE, one) for one in ("7", "9")},
+    **{f"public-{c}": Part(what=f"{PUBLIC}: class {c}", picks=((PUBLIC, {"forget": c}),)) for c in ("7", "9")},
+    "ablations-7": Part(what=f"{LARGE}-ablations: class 7", picks=((f"{LARGE}-ablations", {"forget": "7"}),)),
     "hundred-a": _salun("0", "20", "40", "60", "80"),
     "hundred-b": _salun("10", "30", "50", "70", "90"),
     **{f"vit-{one}": _a_class("cifar10-vit-small", one, references=2, what=FIRST) for one in ("0", "3", "7")},
@@ -100,7 +97,7 @@ EPOCH = {
     ("cifar100", "resnet18-small"): 1.3,
     ("cifar10", "vit-small"): 1.2,
     ("cifar10", "swin-t-small"): 4.8,
-    ("tiny-imagenet", "resnet18-small"): 2.6,
+    ("tiny-imagenet", "resnet18"): 1.8,
 }
 """Seconds of one H200 for a pass of training, alone; transformers from passes beside others, TinyImageNet guessed."""
 
