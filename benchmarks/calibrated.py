@@ -3,7 +3,7 @@
     python benchmarks/trust.py make build/trust/digits --classes 0 3 7
     python benchmarks/calibrated.py audit build/trust/digits --classes 0 3 7
     python benchmarks/calibrated.py audit reproduction/retrainings/cifar10 --classes 0
-    python benchmarks/calibrated.py audit reproduction/retrainings/cifar100 --classes 0 10 20 40 50
+    python benchmarks/calibrated.py audit reproduction/retrainings/cifar100 --classes 0 50
     python benchmarks/calibrated.py audit reproduction/cifar10-resnet18-224/models
     python benchmarks/calibrated.py audit reproduction/cifar10-vit-small/models
     python benchmarks/calibrated.py table          # the one of docs/scale.md
@@ -33,7 +33,20 @@ from stored import Stored, append, done, find_models, read_model
 
 ROWS = Path(__file__).parent / "results" / "calibrated.csv"
 PAGE = Path(__file__).parents[1] / "docs" / "scale.md"
-COLUMNS = ("network", "model", "forget", "seed", "scale", "kappa", "reference", "verdict", "rs", "delta_rs", "fresh")
+COLUMNS = (
+    "network",
+    "model",
+    "forget",
+    "seed",
+    "scale",
+    "kappa",
+    "found",
+    "reference",
+    "verdict",
+    "rs",
+    "delta_rs",
+    "fresh",
+)
 SCALES = ("canonical", "calibrated")
 NAMES = {"cifar10": "CIFAR-10, ResNet-18", "cifar10-resnet18-224": "CIFAR-10, ResNet-18 at 224"}
 NAMES |= {"cifar10-vit-small": "CIFAR-10, ViT", "small-mlp": "digits, no norm", "norm-mlp": "digits, layer norm"}
@@ -93,7 +106,9 @@ def row_of(job: Job) -> dict[str, Any]:
     numbers = {"rs": report.rs, "delta_rs": report.delta_rs, "fresh": fresh.rs, "kappa": report.results[0].kappa}
     texts = {name: "" if value is None else round(value, 5) for name, value in numbers.items()}
     reference = "" if job.reference is None else job.reference.folder.name
-    return dict(zip(COLUMNS, job.key, strict=False)) | texts | {"reference": reference, "verdict": report.verdict}
+    texts |= {"reference": reference, "verdict": report.verdict}
+    texts["found"] = "" if report.calibration is None else str(report.calibration.found)
+    return dict(zip(COLUMNS, job.key, strict=False)) | texts
 
 
 def read_rows() -> list[dict[str, str]]:
@@ -111,12 +126,13 @@ def table(rows: list[dict[str, str]]) -> str:
     groups = dict.fromkeys((row["network"], known(row["model"])) for row in rows)
     for network, what in sorted(groups, key=lambda one: (list(NAMES).index(one[0]), one[1])):
         mine = [row for row in rows if (row["network"], known(row["model"])) == (network, what)]
-        found = sorted(float(row["kappa"]) for row in mine if row["scale"] == "calibrated")
+        found = sorted(float(row["kappa"]) for row in mine if row["found"] == "True")
+        sizes = f"{found[0]:.2f} to {found[-1]:.2f}, {len(found)} of {len(mine) // 2}" if found else "none"
         cells = []
         for scale in SCALES:
             counts = Counter(VERDICTS[row["verdict"]].kind for row in mine if row["scale"] == scale)
             cells.append(" / ".join(str(counts[kind]) for kind in KINDS))
-        lines.append(f"| {NAMES[network]} | {what} | {found[0]:.2f} to {found[-1]:.2f} | {' | '.join(cells)} |")
+        lines.append(f"| {NAMES[network]} | {what} | {sizes} | {' | '.join(cells)} |")
     return "\n".join(lines)
 
 

@@ -12,11 +12,13 @@ calibrated = pytest.importorskip("calibrated", reason="the benchmarks are not on
 MODELS = Path(__file__).parents[2] / "reproduction" / "cifar10-vit-small" / "models"
 
 
-def kinds(network: str, what: str, scale: str) -> dict[str, int]:
-    """Count the kinds of verdicts of a row of the table."""
-    rows = [row for row in calibrated.read_rows() if (row["network"], row["scale"]) == (network, scale)]
-    codes = [calibrated.VERDICTS[row["verdict"]].kind for row in rows if calibrated.known(row["model"]) == what]
-    return {kind: codes.count(kind) for kind in calibrated.KINDS}
+NORMALISED = ("cifar10", "cifar10-resnet18-224", "norm-mlp", "small-cnn")
+
+
+def kinds(networks: tuple[str, ...], what: str, scale: str) -> list[str]:
+    """List the kinds of verdicts of some networks; all kinds of models if none is named."""
+    rows = [row for row in calibrated.read_rows() if row["network"] in networks and row["scale"] == scale]
+    return [calibrated.VERDICTS[row["verdict"]].kind for row in rows if what in ("any", calibrated.known(row["model"]))]
 
 
 def test_the_table_of_the_page_is_that_of_the_rows() -> None:
@@ -28,6 +30,34 @@ def test_the_page_says_what_the_calibration_does() -> None:
     page = " ".join(calibrated.PAGE.read_text(encoding="utf-8").split())
     assert f"from κ = {GRID[0]:.2f} to {GRID[-1]:.2f}" in page
     assert f"median RS is at least {COMES_BACK}" in page
+
+
+def test_the_page_quotes_the_rows() -> None:
+    page = " ".join(calibrated.PAGE.read_text(encoding="utf-8").split())
+
+    def back(networks: tuple[str, ...], what: str) -> tuple[int, int, int]:
+        both = [kinds(networks, what, scale) for scale in calibrated.SCALES]
+        return both[0].count("back"), both[1].count("back"), len(both[0])
+
+    vit, plain = ("cifar10-vit-small",), ("small-mlp",)
+    constant, found = (kinds(vit, "any", scale) for scale in calibrated.SCALES)
+    some = back(vit, "any")
+    assert f"leaves {constant.count('open')} of {some[2]} models open" in page
+    assert f"Calibrated, {found.count('open')} stay open, and {some[1]} are called back instead of {some[0]}" in page
+    assert back(vit, "hides the class") == (0, 1, 1)
+    assert back(vit, "never saw it") == (0, 0, 1)
+    some = back(NORMALISED, "hides the class")
+    assert f"Of {some[2]} hidden classes {some[0]} are called back at the constant, {some[1]} calibrated" in page
+    some = back(NORMALISED, "never saw it")
+    assert some[:2] == (1, 1)
+    assert f"of {some[2]} models that never saw the class, 1 either way" in page
+    some = back(plain, "hides the class")
+    assert some[0] == 0
+    assert f"{some[1]} of {some[2]} hidden classes are called back instead of none" in page
+    assert f"and {back(plain, 'never saw it')[1]} of 15 models that never saw the class" in page
+    hundred = [row for row in calibrated.read_rows() if row["network"] == "cifar100" and row["found"]]
+    some = sum(row["found"] == "True" for row in hundred), len(hundred)
+    assert f"come back at a size in {some[0]} of {some[1]} models" in page
 
 
 def test_every_model_is_audited_at_both_scales() -> None:
