@@ -15,7 +15,7 @@ from builders.audits import FORGET, KEPT, QUICK, Toy, codes, compare, hidden, kn
 from sfra.auditing import calibrate as calibration
 from sfra.auditing.audit import audit
 from sfra.auditing.calibrate import COMES_BACK, GRID
-from sfra.auditing.result import AuditReport, AuditResult, Calibration
+from sfra.auditing.result import AuditReport, AuditResult, Calibration, ScaleStep
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.data import FeatureSet
@@ -88,10 +88,10 @@ def test_where_hidden_classes_come_back_at_no_size_the_constant_one_is_kept() ->
 def test_a_size_that_breaks_the_other_classes_is_too_large(monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[float] = []
 
-    def look(_: object, kappa: float, *__: object) -> calibration.ScaleStep:
+    def look(_: object, kappa: float, *__: object) -> ScaleStep:
         looked.append(kappa)
         broken = kappa > GRID[4]
-        return calibration.ScaleStep(kappa=kappa, rs=(0.9 if broken else 0.1,), retain_drop=0.3 if broken else 0.0)
+        return ScaleStep(kappa=kappa, rs=(0.9 if broken else 0.1,), retain_drop=0.3 if broken else 0.0)
 
     monkeypatch.setattr(calibration, "_look", look)
     _, chosen = calibrated(never_seen(), **QUICK)

@@ -56,8 +56,8 @@ def test_the_page_quotes_the_rows() -> None:
     assert f"{some[1]} of {some[2]} hidden classes are called back instead of none" in page
     assert f"and {back(plain, 'never saw it')[1]} of 15 models that never saw the class" in page
     hundred = [row for row in calibrated.read_rows() if row["network"] == "cifar100" and row["found"]]
-    some = sum(row["found"] == "True" for row in hundred), len(hundred)
-    assert f"come back at a size in {some[0]} of {some[1]} models" in page
+    at_a_size = sum(row["found"] == "True" for row in hundred)
+    assert f"come back at a size in {at_a_size} of {len(hundred)} models" in page
 
 
 def test_every_model_is_audited_at_both_scales() -> None:
