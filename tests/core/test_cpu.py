@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 import torch
+from llvmlite.binding import get_host_cpu_features
 
 from sfra.core.cpu import share_out
 
@@ -21,6 +23,34 @@ def test_the_package_can_be_used_where_neither_it_nor_a_home_can_be_written_to()
     )
     ran = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert ran.returncode == 0, ran.stderr
+
+
+def run(program: str, **settings: str) -> str:
+    around = {name: value for name, value in os.environ.items() if name != "NUMBA_CPU_FEATURES"} | settings
+    return subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True, env=around
+    ).stdout.strip()
+
+
+@pytest.mark.skipif(not get_host_cpu_features().get("avx512f"), reason="the processor has no vectors of 512 bits")
+def test_compiled_loops_use_the_widest_vectors() -> None:
+    program = (
+        "import numpy as np\n"
+        "from sfra.core.cpu import compiled\n"
+        "def square(x):\n"
+        "    for i in range(x.size):\n"
+        "        x[i] = x[i] * x[i]\n"
+        "square = compiled()(square)\n"
+        "square(np.ones(9, np.float32))\n"
+        "print('zmm' in ''.join(square.inspect_asm().values()))\n"
+    )
+    assert run(program) == "True"
+
+
+def test_a_users_own_choice_of_vectors_stays() -> None:
+    program = "from sfra.core.cpu import compiled; compiled(); import numba; print(numba.config.CPU_FEATURES)"
+    own = get_host_cpu_features().flatten()
+    assert run(program, NUMBA_CPU_FEATURES=own) == own
 
 
 def test_work_that_is_shared_out_is_done_with_one_thread_each_and_a_failure_is_heard_of() -> None:
