@@ -11,10 +11,10 @@ from sfra.core.errors import InputError
 if TYPE_CHECKING:
     from sfra.release.preprocess import Preprocess
 
-given = group("How images are prepared, where the model does not say so")
+given = group("How images are prepared, instead of what the model says")
 
 Size = Annotated[Text, given("N|HxW", "Height and width to resize to: 224, or 224x192.", default="their own size")]
-Resize = Annotated[Count, given("N", "Shorter side to resize to, the shape kept, in place of --size.")]
+Resize = Annotated[Count, given("N", "Shorter side to resize to, keeping the shape; instead of --size.")]
 Crop = Annotated[Text, given("N|HxW", "Centre to cut out after that.", default="all of it")]
 Mean = Annotated[Text, given("X,...", "Subtracted from each channel, of values in 0 to 1: 0.485,0.456,0.406.")]
 Std = Annotated[Text, given("X,...", "Divides each channel after that: 0.229,0.224,0.225.")]
