@@ -81,8 +81,8 @@ VERDICTS: dict[str, Verdict] = {
         kind="back",
         sentence="{amount} of the class comes back once its odd output row is reset: it was hidden at the head. RS and "
         "ΔRS of the row as released do not show it.",
-        do="Do not call the class forgotten: a fresh row brings it back. Unlearn in another way, or retrain without the "
-        "class.",
+        do="Do not call the class forgotten: a fresh row brings it back. Unlearn in another way, or retrain without "
+        "the class.",
     ),
     "like-hidden": Verdict(
         kind="back",

@@ -19,7 +19,10 @@ MISORDERED = 0.3  # of the samples of classes that another order would put right
 EXPECTED_SLACK = 0.03
 DRIFT = 1.0  # sound networks stay below 0.02, images that are not normalised or normalised twice begin at 0.8
 
-PREPARED = "prepare the inputs as in training (size, range, mean and std, channel order) and number the classes as the model does"
+PREPARED = (
+    "prepare the inputs as in training (size, range, mean and std, channel order) and number the classes as the model "
+    "does"
+)
 
 
 @finding("class-order")
