@@ -78,7 +78,7 @@ def _refuse_bytes(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     if max(map(abs, mean)) > 1:
         scaled = (",".join(f"{value / 255:.6g}" for value in values) for values in (mean, std))
         raise InputError(
-            "--mean is that of values in 0 to 255",
+            "--mean is for values in 0 to 255",
             expected="mean and std of values in 0 to 1",
             got=",".join(f"{value:g}" for value in mean),
             do="--mean {} --std {}, if these are the same for values in 0 to 255".format(*scaled),
