@@ -58,10 +58,10 @@ def row_outlier(
     """
     z_norm = _robust_z(norm, retain_norms, NORM_FLOOR * median(retain_norms))
     z_bias = _robust_z(bias, retain_biases, BIAS_FLOOR)
-    odd = [f"norm {norm:.2f} against {median(retain_norms):.2f}"] if z_norm > OUTLIER_Z else []
-    odd += [f"bias {bias:+z.2f} against {median(retain_biases):+z.2f}"] if z_bias > OUTLIER_Z else []
+    odd = [f"norm {norm:.2f} against a median of {median(retain_norms):.2f}"] if z_norm > OUTLIER_Z else []
+    odd += [f"bias {bias:+z.2f} against a median of {median(retain_biases):+z.2f}"] if z_bias > OUTLIER_Z else []
     message = (
-        f"The row of forget class {forget} is unlike those of the retain classes ({', '.join(odd)} in the median): "
+        f"The row of forget class {forget} is unlike those of the retain classes ({', '.join(odd)}): "
         "it may hide the class from a short audit. Read the result of the reset-row variant as well."
     )
     return above(max(z_norm, z_bias), OUTLIER_Z, "forget-row-outlier", "warning", message)
