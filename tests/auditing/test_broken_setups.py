@@ -109,7 +109,7 @@ BROKEN: dict[str, tuple[Callable[[], Setup], set[str], str]] = {
         {"reference-unusable"},
         "The reference",
     ),
-    "features of another layer": (lambda: another_layer(7), {"retain-low"}, "not fed what it was trained on"),
+    "features of another layer": (lambda: another_layer(7), {"retain-low"}, "not prepared as in training"),
     "features of the next layer, the accuracy known": (
         lambda: another_layer(8) | {"expect_accuracy": 0.97},
         {"below-expected"},

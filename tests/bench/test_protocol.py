@@ -110,7 +110,7 @@ def test_a_protocol_that_cannot_be_run_is_refused(tmp_path: Path, text: str, mes
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("[audit]\nepoch = 3", "an audit cannot be set so"),
+        ("[audit]\nepoch = 3", "these audit settings cannot be used"),
         ('methods = ["magic"]', "unknown unlearning method"),
         ("[pra]\nk = 0", r"\[pra\] of a cannot be used"),
         ("[linear_probe]\npatient = 3", r"\[linear_probe\] of a cannot be used"),

@@ -208,7 +208,7 @@ def cifar100(group: Group) -> list[str]:
     same = fmean(paper.rs[PUBLISHED]["salun"][c] for c in coded)
     left = abs(fmean(coded.values()) - same)
     return [
-        say("retain data, a rate of {}, the best of {} epochs, where that goes on for up to 300",
+        say("retain data, a rate of {}, the best of {} epochs instead of up to 300",
             *(salun["methods"]["salun"][one] for one in ("learning_rate", "epochs"))),
         say("gives back {:.2f} over {} classes, the paper's over the same {:.2f}: a third", fmean(coded.values()),
             len(coded), same, holds=0.3 < left / gaps["salun"] < 0.37),
@@ -301,7 +301,7 @@ def all_groups(group: Group) -> list[str]:
         say("On CIFAR-100 it differs by {:.2f}, without the two by {:.2f}", near[many].difference,
             rest[many].difference),
         say("Two methods stand out everywhere.** Finetune gives back more here (by {:.2f}, {:.2f} and {:.2f}); with "
-            "the paper's network its {} epochs stand beside up to 300",
+            "the paper's network it runs for {} epochs instead of up to 300",
             *(gap[one]["finetune"] for one in (wide, base, many)),
             toml("models/recipes/cifar10-resnet18.toml")["methods"]["finetune"]["epochs"]),
         say("SalUn is {:.2f} below the paper's where it sees forget data only, and {:.2f} and {:.2f} above",
@@ -314,12 +314,12 @@ def all_groups(group: Group) -> list[str]:
         say("It has one class so far", holds={len(one) for one in small.values()} == {1}),
         say("Its retrained models give back {:.2f}, those of the paper's network {:.2f}, the paper's {:.2f}",
             *(one["retrained"] for one in (mean[base], mean[wide], paper[wide]))),
-        say("holds, but for two things",
+        say("holds, with two exceptions",
             holds={one for one in wrong if one[1] not in verdict} == {(many, "retain"), (base, "support")}),
         say("costs the other classes {} (the paper's {})", said(many, "retain"), said(many, "retain", 1).split()[0]),
-        say("comes back by half without negative numbers ({}, the paper's {})",
+        say("comes back by half from probes without negative numbers ({}, the paper's {})",
             *(said(base, "support", side).rpartition(" ")[2] for side in (0, 1))),
-        say("stays away ({}), already with ReLU ({}, the paper's {})", said(wide, "support").split(", ")[2],
+        say("stays away ({}), even with ReLU probes ({}, the paper's {})", said(wide, "support").split(", ")[2],
             *(said(one, "support", side).split(", ")[1] for one, side in ((wide, 0), (base, 1)))),
         say("no retrained model gives the class back ({} and {}; the paper's reading {} and {})",
             said(base, "generic-verdict"), said(wide, "generic-verdict"), first(base, "generic"),

@@ -175,7 +175,7 @@ def test_failing_method_is_shown_everywhere_and_retried_when_the_cause_is_gone(
     ran = run("bench", "run", *command)
     assert ran.code == 1
     assert "moody_method:Moody 3 (digits, small-mlp, seed 0) failed: raised: RuntimeError: not today" in ran.err
-    assert "when the cause is gone, try again with: sfra bench retry moody.toml --store store" in ran.err
+    assert "once the cause is fixed, try again with: sfra bench retry moody.toml --store store" in ran.err
     assert ran.out.startswith(f"{GOALS} of {GOALS + 3} goals done, 1 failed, 6 blocked")
 
     status = run("bench", "status", *command[:3])
@@ -261,7 +261,7 @@ def test_ctrl_c_leaves_a_store_that_goes_on_and_says_how(own: Path, run: Run) ->
     assert running == ["moody_method:Moody 3 (digits, small-mlp, seed 0)"]
     assert (started.returncode, out) == (130, "")
     assert err.splitlines()[-2:] == [
-        "stopped: what was done is kept; go on with: sfra bench run moody.toml --store store",
+        "stopped: what was done is kept; continue with: sfra bench run moody.toml --store store",
         "interrupted",
     ]
     assert _running(run) == []

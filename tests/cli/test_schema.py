@@ -99,10 +99,20 @@ def commands(group: Any, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield f"{prefix}{name}", command
 
 
+def long_options(command: Any) -> list[str]:
+    """List the options of a command by their long names."""
+    return [option for param in command.params for option in param.opts if option.startswith("--")]
+
+
 def test_documentation_lists_the_options_of_every_command_and_no_others() -> None:
     text = (DOCS / "cli.md").read_text(encoding="utf-8")
-    for name, command in commands(typer.main.get_command(app)):
+    known = dict(commands(typer.main.get_command(app)))
+    for name, command in known.items():
         body = re.search(rf"^## `sfra {name}`(.*?)(?=^## |\Z)", text, flags=re.MULTILINE | re.DOTALL)
         assert body is not None, name
-        options = {option for param in command.params for option in param.opts if option.startswith("--")}
-        assert {*re.findall(r"^\| `(--[a-z-]+)", body[1], flags=re.MULTILINE)} == options
+        own = re.findall(r"^\| `(--[a-z-]+)", body[1], flags=re.MULTILINE)
+        shared = re.findall(r"^As in `sfra ([a-z ]+)`: (.*)$", body[1], flags=re.MULTILINE)
+        borrowed = [option for _, line in shared for option in re.findall(r"`(--[a-z-]+)`", line)]
+        assert sorted(own + borrowed) == sorted(long_options(command)), name
+        for other, _ in shared:
+            assert {*borrowed} <= {*long_options(known[other])}, name

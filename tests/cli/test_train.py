@@ -84,7 +84,9 @@ def test_interrupted_run_says_how_to_go_on_and_does(files: Files, run: Run, monk
         patch.setattr(Lines, "__call__", interrupt)
         stopped = run(*command)
     assert stopped.code == 130
-    assert stopped.err == "stopped: the run so far is in m.resume; give the same command again to go on\ninterrupted\n"
+    assert (
+        stopped.err == "stopped: the run so far is in m.resume; give the same command again to continue\ninterrupted\n"
+    )
     assert not Path("m").exists()
     resumed = run(*command)
     assert resumed.code == 0

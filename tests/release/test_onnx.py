@@ -399,7 +399,7 @@ def test_a_loop_without_end_is_stopped(tmp_path: Path, monkeypatch: pytest.Monke
     body = "body (int64 i, bool go, float[] v) => (bool on, float[] sum) { on = Identity(go) sum = Add(v, v) }"
     end = f"q = Loop<body = {body}>(times, yes, z) y = MatMul(q, wt)"
     model = graph(end, times=np.array(2**40), yes=np.array(True))
-    with pytest.raises(UnsafeFileError, match="does not come to an end"):
+    with pytest.raises(UnsafeFileError, match="did not finish"):
         load(saved(model, tmp_path), example=torch.ones(2, D))
 
 

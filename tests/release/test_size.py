@@ -37,7 +37,7 @@ def test_a_network_far_larger_than_its_weights_is_refused(
     build(name, classes=4, seed=0).save_pretrained(tmp_path / "tiny")  # type: ignore[operator]
     transformers.utils.logging.enable_progress_bar()
     edit(tmp_path / "tiny" / "config.json", **changes)
-    with pytest.raises(InputError, match="far larger network than the weights are of"):
+    with pytest.raises(InputError, match="far larger network than the weights belong to"):
         load(tmp_path / "tiny")
 
 

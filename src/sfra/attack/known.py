@@ -25,7 +25,7 @@ NAMES: dict[str, dict[str, str]] = {
     },
     "scale": {
         "canonical": "centred rows with median norm 1.7: the default",
-        "calibrated": "the smallest size at which retain classes come back that the audit hides",
+        "calibrated": "the smallest size at which hidden retain classes come back",
         "native": "the head as released: the paper's reading",
         "sweep": "canonical for the verdict, and a curve from half to twice that size",
         "anchored": "canonical in units of the features of synthetic images: no affine disguise moves it",

@@ -96,34 +96,34 @@ def audit(
     """Test whether a forgotten class can be brought back with nothing but the released model.
 
     Args:
-        model: What was released: an ``nn.Module``, a model directory or id, a state dict with ``arch``, an ONNX file,
+        model: The released model: an ``nn.Module``, a model directory or id, a state dict with ``arch``, an ONNX file,
             or a head alone.
         forget: The forget class, by index or name, or several.
-        data: Labelled data to measure on (see :func:`sfra.data.load_data`). Without it the head is relearned and
+        data: Labelled data to measure on (see :func:`sfra.data.load_data`). Without it the head is relearned, but
             nothing is measured.
         reference: A model trained without the class, for ΔRS; same forms as ``model``. Or an earlier audit of it with
             the same settings and data: a report, or the path of its ``audit.json``. Or a list of several.
         reference_data: Features of the reference, when ``data`` holds features rather than images; a list for several.
-        control: The original, before the class was forgotten: its output for the class is drawn anew, and the same
-            audit must bring the class back; otherwise it would not have seen it in the model either.
+        control: The original, before the class was forgotten. With a fresh row for the class, the same audit must
+            bring the class back; otherwise it would not have seen it in the model either.
         control_data: Features of the control, when ``data`` holds features.
-        self_controls: How many retain classes of the model are hidden in the same way, one at a time; by default 4,
-            and 2 from 200 classes on.
+        self_controls: How many retain classes of the model to hide in the same way, one at a time; by default 4, and 2
+            from 200 classes on.
         validation: Data that the validation rule selects on; by default the data set's own validation split, or one
             half of ``data``.
         arch: Architecture of ``model`` when it is a state dict: a name, or a class or function that builds it.
         reference_arch: Architecture of ``reference``; that of the model when left out.
-        key: Which state dict to take where a file holds several that fit; also of a reference and a control.
+        key: Which state dict to take if a file holds several that fit; also of a reference and a control.
         head_key: Name of the head in a state dict without ``arch``; the last linear layer when left out.
-        preprocess: How ``model`` wants its images, in place of what it says itself: a :class:`sfra.Preprocess`, a
+        preprocess: How to prepare images for ``model``, instead of what it says itself: a :class:`sfra.Preprocess`, a
             transform of torchvision, or any function of a Pillow image or of a batch ``[n, c, h, w]`` in [0, 1]. A
             reference or control that says nothing gets its images as ``model`` does.
         missing_row: The head has no output for the forget classes: restore it with fresh rows.
         cache: Keep extracted features for the next time.
-        diagnostics: Pass ``sfra.diagnose`` to be told as well how the result came about, at the verdict's setting.
-        progress: True shows a bar, in a notebook too; a function is called with what is going on, how many parts are
-            done and of how many.
-        config: All settings at once; or give them one by one as keyword arguments.
+        diagnostics: Pass ``sfra.diagnose`` to learn how the result came about, at the verdict's setting.
+        progress: True shows a bar, in a notebook too; a function is called with the name of the stage, the parts done
+            and the number of parts.
+        config: All settings at once; or pass them one by one as keyword arguments.
         **settings: Fields of :class:`sfra.AuditConfig`.
 
     >>> import torch

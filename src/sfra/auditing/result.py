@@ -427,7 +427,7 @@ ROW_SCALARS = ("rs", "delta_rs", "retain_after", "forget_after")
 
 
 class AuditReport(AuditResult, frozen=True, kw_only=True):
-    """The result of an audit together with the relearned head, which is written to a file of its own."""
+    """The result of an audit with the relearned head, which is written to its own file."""
 
     relearned_head: Head
     """The relearned head of the verdict, in the coordinates of the released features; not part of the JSON."""

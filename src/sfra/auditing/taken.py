@@ -56,7 +56,7 @@ def _as_the_model_takes(release: Release, data: FeatureSet | ImageSet) -> Featur
     if data.bare:
         raise InputError(
             f"{data.source} may be features or inputs: the network takes {width} numbers, and so does its head",
-            expected="samples that are called what they are",
+            expected="samples with a name that says which",
             got=f"a table of {list(data.features.shape)}",
             do='data={"inputs": samples, "labels": labels}, or {"features": samples, "labels": labels}; in a file, '
             "arrays of these names",

@@ -65,7 +65,7 @@ VERDICTS: dict[str, Verdict] = {
     "unusable": Verdict(
         kind="unusable",
         sentence="This measurement cannot carry a verdict: something about the set-up is wrong.",
-        do="Mend what the critical finding names; the finding says how. Then audit again.",
+        do="Fix what the critical finding names; it says how. Then audit again.",
     ),
     "not-unlearned": Verdict(
         kind="back",
@@ -75,20 +75,20 @@ VERDICTS: dict[str, Verdict] = {
     "recovered": Verdict(
         kind="back",
         sentence="{amount} of the forgotten class comes back, and clearly more than in a model that never saw it.",
-        do="Do not call the class forgotten. Unlearn in another way, or train anew without the class.",
+        do="Do not call the class forgotten. Unlearn in another way, or retrain without the class.",
     ),
     "recovered-after-reset": Verdict(
         kind="back",
         sentence="{amount} of the class comes back once its odd output row is reset: it was hidden at the head. RS and "
         "ΔRS of the row as released do not show it.",
-        do="Do not call the class forgotten: whoever draws its row anew has it back. Unlearn in "
-        "another way, or train anew without the class.",
+        do="Do not call the class forgotten: a fresh row brings it back. Unlearn in another way, or retrain without "
+        "the class.",
     ),
     "like-hidden": Verdict(
         kind="back",
         sentence="{amount} of the forgotten class comes back, as readily as classes of this model that are only "
-        "hidden. A retrained reference would make it sure.",
-        do="Do not call the class forgotten. A model that was trained without it (--reference) makes it sure.",
+        "hidden. A retrained reference would settle it.",
+        do="Do not call the class forgotten. A model that was trained without it (--reference) settles it.",
     ),
     "inconclusive": Verdict(
         kind="open",
@@ -99,7 +99,7 @@ VERDICTS: dict[str, Verdict] = {
     "no-reference": Verdict(
         kind="open",
         sentence="{amount} of the class comes back, but without a retrained reference that alone is not evidence.",
-        do="Train a model without the class, by the recipe of the original, and pass it as --reference.",
+        do="Train a model without the class, with the recipe of the original, and pass it as --reference.",
     ),
     "degenerate": Verdict(
         kind="open",
@@ -124,7 +124,7 @@ VERDICTS: dict[str, Verdict] = {
         kind="clear",
         sentence="The class does not come back, and this audit would have seen it: classes that are only hidden do "
         "come back. That is no proof of erasure.",
-        do="Quote RS with its interval and the settings. More seeds (--seeds) and a reference make it firmer.",
+        do="Quote RS with its interval and the settings. More seeds (--seeds) and a reference make it more certain.",
     ),
     "not-measured": Verdict(
         kind="unusable",

@@ -152,7 +152,9 @@ class _Plan:
         try:
             config = AuditConfig(**given).to_dict()
         except TypeError as problem:
-            raise InputError(f"the protocol {self.protocol.name}: an audit cannot be set so", got=problem) from None
+            raise InputError(
+                f"the protocol {self.protocol.name}: these audit settings cannot be used", got=problem
+            ) from None
         if given.get("scale") == "calibrated":
             raise InputError(
                 f"the protocol {self.protocol.name}: a benchmark reads all models at one scale",

@@ -38,8 +38,8 @@ REFERENCE = (
     "audit of it. May be repeated: several show how far separate trainings lie apart."
 )
 CONTROL = (
-    "The original, before it forgot: its output for the class is drawn anew, and the same audit must bring the class "
-    "back. It shows whether the audit would have seen the class."
+    "The original, before it forgot. The same audit must bring the class back there, or it would not have seen it in "
+    "MODEL either."
 )
 what, how = group(WHAT), group("How it is audited")
 
@@ -47,7 +47,7 @@ Arch = Annotated[
     Text,
     what("NAME", "Architecture of a state dict: sfra list backbones, package:factory, ./net.py:Net(num_classes=10)."),
 ]
-Key = Annotated[Text, what("NAME", "State dict to take, where a file holds several, as weights and EMA.")]
+Key = Annotated[Text, what("NAME", "State dict to take, if a file holds several, such as weights and EMA.")]
 HeadKey = Annotated[Text, what("NAME", "Head of a state dict without --arch.", default="its last linear layer")]
 
 
@@ -64,7 +64,7 @@ def audit(
     control: Annotated[Text, what("MODEL", CONTROL)] = None,
     control_data: Annotated[Text, what("DATA", "The control's own features, if --data holds features.")] = None,
     validation: Annotated[
-        Text, what("DATA", "Data that the validation rule picks its epoch on.", default="own split, or half of --data")
+        Text, what("DATA", "Data on which the validation rule picks its epoch.", default="own split, or half of --data")
     ] = None,
     arch: Arch = None,
     reference_arch: Annotated[Text, what("NAME", "Architecture of the reference.", default="that of MODEL")] = None,
@@ -96,7 +96,7 @@ def audit(
     seeds: Annotated[int, how("N", "How many times to audit, each with new draws; scores are means.")] = 1,
     max_draws: Annotated[Count, how("N", "Give up after this many draws for a run.", default="a billion")] = None,
     no_reset_row: Annotated[
-        bool, how(None, "Do not also audit with the forgotten class's output re-initialised.", "--no-reset-row")
+        bool, how(None, "Leave out the reading with a fresh row for the forgotten class.", "--no-reset-row")
     ] = False,
     self_controls: Annotated[
         int | None,
@@ -107,7 +107,8 @@ def audit(
         ),
     ] = None,
     diagnostics: Annotated[
-        bool, how(None, "Also say how it came about: alignment, margin, confidence, trade-off.", "--diagnostics")
+        bool,
+        how(None, "Also say how the result came about: alignment, margin, confidence, trade-off.", "--diagnostics"),
     ] = False,
     seed: opt.Seed = 0,
     device: opt.Device = "cpu",
@@ -130,9 +131,8 @@ def audit(
 ) -> None:
     """Test whether a forgotten class can be brought back.
 
-    The audit needs nothing but the released model. Real data (--data), where given, only measures what came back. The
-    verdict compares with a model that never saw the class (--reference): without one, a high score is no evidence of
-    memory.
+    The audit needs nothing but the released model. Real data (--data) only measures what came back. The verdict
+    compares with a model that never saw the class (--reference): without one, a high score is no evidence of memory.
 
     Example: sfra audit head.npz --forget 7 --data features.npz --out results/
     """

@@ -58,7 +58,7 @@ def run(
     quiet: opt.Quiet = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Compute what a benchmark still lacks.
+    """Compute what is missing of a benchmark.
 
     Whatever is in the store stays; a killed run goes on where it stopped. Several runs, on several machines, may share
     a store. A cell is one model, its features, an audit or a control. One that fails keeps its reason and the rest goes
@@ -71,7 +71,7 @@ def run(
 
     def advice() -> str:
         kept = (store / "store.json").is_file()
-        onward = f"what was done is kept; go on with: sfra bench run {protocol} --store {store}"
+        onward = f"what was done is kept; continue with: sfra bench run {protocol} --store {store}"
         return onward if kept else "nothing was done"
 
     chosen = parse_only(only)
@@ -93,7 +93,7 @@ def run(
     if summary.complete and not json and not quiet:
         say(f"make the tables with: sfra bench report {protocol} --store {store}")
     if summary.failed and not json and not quiet:
-        say(f"when the cause is gone, try again with: sfra bench retry {protocol} --store {store}")
+        say(f"once the cause is fixed, try again with: sfra bench retry {protocol} --store {store}")
     if not summary.complete:
         raise typer.Exit(INCOMPLETE)
 
@@ -106,7 +106,7 @@ def status(
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Tell what is done, failed, running and left. Writes nothing."""
+    """Say what is done, failed, running and left. Writes nothing."""
     from sfra.bench.grid import protocol_status
     from sfra.bench.plan import parse_only
 
@@ -210,7 +210,7 @@ def pack(
         Path, option("FILE", "Archive to write: .tar.gz, .tar.xz (smaller) or .tar.", "--out", "-o")
     ] = ARCHIVE,
     originals: Annotated[
-        bool, option(None, "Take the original models along, to go on elsewhere.", "--originals")
+        bool, option(None, "Include the original models, to continue elsewhere.", "--originals")
     ] = False,
     json: opt.Json = False,
     debug: opt.Debug = False,
@@ -251,7 +251,7 @@ def unpack(
     json: opt.Json = False,
     debug: opt.Debug = False,
 ) -> None:
-    """Put packed results into a store, new or not. What the store holds already stays as it is."""
+    """Put packed results into a store, new or not. What the store holds already is kept."""
     if not file.is_file():
         raise InputError(f"there is no archive at {file}", expected="a file of sfra bench pack", got=file)
     from sfra.bench.engine.packing import check_archive

@@ -17,7 +17,7 @@ RESULTS = "audit.json files, or folders with one, or folders of such folders; al
 def card(
     results: Annotated[list[Path], argument("Options", "RESULTS", RESULTS)],
     name: Annotated[Text, option("NAME", "The model, as its card calls it.", default="as the audit calls it")] = None,
-    debug: Annotated[bool, option(None, "Show where in the program an error arose.", "--debug")] = False,
+    debug: Annotated[bool, option(None, "Add the traceback to an error.", "--debug")] = False,
 ) -> None:
     """Print a block for the README of a model.
 

@@ -112,7 +112,7 @@ def _preparation(found: Examined) -> str:
     if found.data is not None and found.data.kind == "inputs":
         return "none: the data are inputs of the network, which go in as they are"
     if found.preprocess is None:
-        return "go in as they are: the model says nothing of size, mean and std (--size, --mean, --std)"
+        return "go in as they are: the model says nothing about size, mean and std (--size, --mean, --std)"
     return str(found.preprocess)
 
 

@@ -21,7 +21,7 @@ CODE = "A code of a verdict (sfra list verdicts) or of a finding (sfra list find
 
 def explain(
     code: Annotated[str | None, argument("Options", "CODE", CODE)] = None,
-    debug: Annotated[bool, group("Options")(None, "Show where in the program an error arose.", "--debug")] = False,
+    debug: Annotated[bool, group("Options")(None, "Add the traceback to an error.", "--debug")] = False,
 ) -> None:
     """Explain a finding or a verdict.
 

@@ -111,7 +111,7 @@ def list_(
         str | None, argument("Options", "KIND", f"One of {', '.join(LISTS)}.", autocompletion=lambda: [*LISTS])
     ] = None,
     json: Annotated[bool, option(None, "Print a JSON array of names and descriptions.", "--json")] = False,
-    debug: Annotated[bool, option(None, "Show where in the program an error arose.", "--debug")] = False,
+    debug: Annotated[bool, option(None, "Add the traceback to an error.", "--debug")] = False,
 ) -> None:
     """List the names that options take.
 

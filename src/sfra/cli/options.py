@@ -47,7 +47,7 @@ running, ending = group("How it is run"), group("What becomes of the result")
 Seed = Annotated[int, running("N", "First seed; equal seeds give equal results.")]
 Device = Annotated[str, running("DEVICE", "cpu, cuda, cuda:1, mps ...")]
 Quiet = Annotated[bool, running(None, "Print no progress and no summary, only what went wrong.", "--quiet", "-q")]
-Debug = Annotated[bool, running(None, "Show where in the program an error arose.", "--debug")]
+Debug = Annotated[bool, running(None, "Add the traceback to an error.", "--debug")]
 Out = Annotated[Path | None, ending("DIR", "Folder to keep the results in.", "--out", "-o", default="nothing is kept")]
 Json = Annotated[bool, ending(None, "Print the result as JSON on stdout, and nothing else there.", "--json")]
 

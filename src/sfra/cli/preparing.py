@@ -11,10 +11,10 @@ from sfra.core.errors import InputError
 if TYPE_CHECKING:
     from sfra.release.preprocess import Preprocess
 
-given = group("How images are prepared, where the model does not say so")
+given = group("How images are prepared, instead of what the model says")
 
 Size = Annotated[Text, given("N|HxW", "Height and width to resize to: 224, or 224x192.", default="their own size")]
-Resize = Annotated[Count, given("N", "Shorter side to resize to, the shape kept, in place of --size.")]
+Resize = Annotated[Count, given("N", "Shorter side to resize to, keeping the shape; instead of --size.")]
 Crop = Annotated[Text, given("N|HxW", "Centre to cut out after that.", default="all of it")]
 Mean = Annotated[Text, given("X,...", "Subtracted from each channel, of values in 0 to 1: 0.485,0.456,0.406.")]
 Std = Annotated[Text, given("X,...", "Divides each channel after that: 0.229,0.224,0.225.")]
@@ -78,7 +78,7 @@ def _refuse_bytes(mean: tuple[float, ...], std: tuple[float, ...]) -> None:
     if max(map(abs, mean)) > 1:
         scaled = (",".join(f"{value / 255:.6g}" for value in values) for values in (mean, std))
         raise InputError(
-            "--mean is that of values in 0 to 255",
+            "--mean is for values in 0 to 255",
             expected="mean and std of values in 0 to 1",
             got=",".join(f"{value:g}" for value in mean),
             do="--mean {} --std {}, if these are the same for values in 0 to 255".format(*scaled),

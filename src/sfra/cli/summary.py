@@ -203,7 +203,7 @@ def _scores(report: AuditResult) -> Table:
     grid.add_row("RS", _number(report.rs), "0: nothing comes back; 1: all of it, at no cost to the rest")
     grid.add_row("", "", f"{spread}95 % interval {report.rs_interval[0]:.3f} to {report.rs_interval[1]:.3f}{covers}")
     rule = f"{report.rule} rule ({RULES[report.rule].sentence})"
-    found = " (found on retain classes that were hidden)" if report.calibration else ""
+    found = " (found on hidden retain classes)" if report.calibration else ""
     grid.add_row("", "", f"{report.scale} scale{found}, {rule}{VARIANTS[report.variant]}")
     grid.add_row("floor", _number(report.floor), "scored by a head that always answers the forgotten class")
     grid.add_row("ΔRS", _signed(report.delta_rs), against)

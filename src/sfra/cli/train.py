@@ -63,7 +63,7 @@ def train(
 
         def advice() -> str:
             kept = f"the run so far is in {resume}" if resume.exists() else "nothing was kept yet"
-            return f"{kept}; give the same command again to go on"
+            return f"{kept}; give the same command again to continue"
 
         with when_stopped(advice):
             made = train_model(

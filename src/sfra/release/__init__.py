@@ -56,13 +56,13 @@ def load(
             ``.onnx`` file, a head (``.npz``, ``.safetensors``). ``sfra list loaders`` shows them all.
         arch: For a state dict: a backbone by name, ``"package:factory(num_classes=10)"``, or a class or function that
             builds the model. Without it the last linear layer alone is taken, a head without encoder.
-        key: For a file with several state dicts that fit, such as weights and their moving average: the one to take.
+        key: The state dict to take from a file with several that fit, such as weights and their moving average.
         head_key: Without ``arch``: the name of the layer that is the head.
         example: A batch of inputs as the model takes them; only needed for an unusual input shape.
-        shape: The shape of one input, such as ``(3, 48, 48)``, to be tried where no usual one fits.
+        shape: The shape of one input, such as ``(3, 48, 48)``, to try if no usual one fits.
         device: Where the encoder runs; the model's own device when left out. ONNX runs on the CPU.
-        preprocess: How the model wants its images, in place of what it says itself: a :class:`Preprocess`, a transform
-            of torchvision, or any function of a Pillow image or of a batch ``[n, c, h, w]`` in [0, 1].
+        preprocess: How to prepare images for the model, instead of what it says itself: a :class:`Preprocess`, a
+            transform of torchvision, or any function of a Pillow image or of a batch ``[n, c, h, w]`` in [0, 1].
 
     >>> from torch import nn
     >>> model = nn.Sequential(nn.Flatten(), nn.Linear(64, 16), nn.ReLU(), nn.Linear(16, 10))

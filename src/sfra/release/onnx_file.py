@@ -171,7 +171,7 @@ def run(session: Any, outputs: list[str] | None, feed: Mapping[str, NDArray[Any]
     except Exception:
         if options.terminate:
             raise UnsafeFileError(
-                "the model does not come to an end, and was stopped",
+                "the model did not finish, and was stopped",
                 expected=f"an answer within {PATIENCE:.0f} s for each input",
                 do="if it is from someone you trust, export it without loops",
             ) from None

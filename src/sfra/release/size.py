@@ -76,7 +76,7 @@ def _check_layers(config: Mapping[str, Any], most: int) -> None:
 
 def _too_large(expected: str, got: str) -> InputError:
     return InputError(
-        "config.json describes a far larger network than the weights are of",
+        "config.json describes a far larger network than the weights belong to",
         expected=expected,
         got=got,
         do="the two files do not belong together: copy the directory again",

@@ -104,8 +104,8 @@ def sample_probes(
     """Sample retain and forget probes of a head (step 1); sees ``(W, b)`` and the forget classes only.
 
     Every retain class gets a pool of exactly ``n`` draws of the proposal whose arg-max over all outputs is that
-    class. The ``m`` surest become retain probes; the ``m`` least sure (per forget class) are relabelled as the
-    forget class. The result is the same whatever the number of threads.
+    class. The ``m`` most confident become retain probes; the ``m`` least confident (per forget class) are relabelled as
+    the forget class. The result does not depend on the number of threads.
 
     Args:
         head: The released head.
@@ -122,7 +122,7 @@ def sample_probes(
         path: ``plain``: each draw serves the class that it falls to. ``weighted``: each serves every class
             (:mod:`sfra.attack.probes.weighted`); Gaussian proposal, softmax score, CPU or CUDA. ``auto``: weighted for
             many classes, where it is clearly cheaper.
-        progress: Called now and then with what is going on, how much of it is done and of how much.
+        progress: Called now and then with the name of the stage, the amount done and the total.
 
     Raises:
         SamplingError: A retain class could not be filled; the message names it and its acceptance.

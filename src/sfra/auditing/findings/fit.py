@@ -20,7 +20,8 @@ EXPECTED_SLACK = 0.03
 DRIFT = 1.0  # sound networks stay below 0.02, images that are not normalised or normalised twice begin at 0.8
 
 PREPARED = (
-    "prepare the inputs as in training (size, range, mean and std, order of channels) and number the classes alike"
+    "prepare the inputs as in training (size, range, mean and std, channel order) and number the classes as the model "
+    "does"
 )
 
 
@@ -44,7 +45,7 @@ def class_order(answers: Answers) -> Finding | None:
     if abs(step) == 1 and 2 * times > len(order):
         how = f"answers one class {'below' if step < 0 else 'above'} the label: the labels are shifted by one"
     message = (
-        f"The released model {how}. So read, {percent(other)} of these {samples} samples are right, and "
+        f"The released model {how}. Read that way, {percent(other)} of these {samples} samples are right, and "
         f"{percent(own)} as labelled: the labels are not in the order of the model's outputs."
     )
     remedy = (
@@ -60,16 +61,16 @@ def inputs_differ(feed: Feed, answers: Answers, expect_accuracy: float | None = 
     better, drift = feed.better, feed.drift
     if better is not None:
         message = (
-            f"The released model has {percent(better.given)} of the images right as they are fed to it, and "
-            f"{percent(better.accuracy)} of the same images {better.how}: it was not trained on images prepared so."
+            f"The released model gets {percent(better.given)} of the images right as they are prepared here, and "
+            f"{percent(better.accuracy)} of the same images {better.how}: training prepared its images differently."
         )
         gain = better.accuracy - better.given
-        remedy = f"prepare the images exactly as in training: {better.how} is right, or nearer to it"
+        remedy = f"prepare the images exactly as in training: {better.how} is right, or closer to it"
         return Finding("inputs-differ", "critical", gain, LEAST_GAIN, message, remedy)
     message = (
         "The images are unlike those that the network was trained on: at its first batch norm, mean and variance are "
-        f"{drift or 0.0:.1f} off in the median channel, where training images are less than 0.02 off. They may not be "
-        "normalised, be normalised twice, or be in another range."
+        f"{drift or 0.0:.1f} off in the median channel, where training images are less than 0.02 off. They may be "
+        "unnormalised, normalised twice, or in another range."
     )
     found = above(drift or 0.0, DRIFT, "inputs-differ", "critical", message, PREPARED)
     return None if is_as_expected(answers, expect_accuracy) else found
@@ -80,9 +81,11 @@ def images_unprepared(unprepared: bool) -> Finding | None:
     """Fire when a model directory that should say how it wants its images does not, and nobody else did."""
     message = (
         "The model directory has no preprocessor_config.json: images went in as they are, neither resized nor "
-        "normalised, bytes divided by 255. Few published networks were trained on such."
+        "normalised, bytes divided by 255. Few published networks were trained on such images."
     )
-    remedy = "pass --size, --mean and --std, or put the file back; --mean 0 --std 1, if nothing is to be done"
+    remedy = (
+        "pass --size, --mean and --std, or put the file back; --mean 0 --std 1, if the network takes images as they are"
+    )
     return Finding("images-unprepared", "warning", None, None, message, remedy) if unprepared else None
 
 
@@ -90,9 +93,9 @@ def images_unprepared(unprepared: bool) -> Finding | None:
 def below_expected(answers: Answers, expect_accuracy: float) -> Finding | None:
     """Fire when the model is right less often than it is known to be, beyond sampling error and a few points."""
     message = (
-        f"The released model has {percent(answers.accuracy)} of the retain samples right, and "
-        f"{percent(expect_accuracy)} were expected: it is not fed what it was trained on, the labels are not its own, "
-        "or it is another model."
+        f"The released model gets {percent(answers.accuracy)} of the retain samples right, and "
+        f"{percent(expect_accuracy)} were expected: its inputs are not prepared as in training, the labels are not its "
+        "own, or it is another model."
     )
     missed = expect_accuracy - answers.accuracy - CERTAIN * _error(expect_accuracy, answers)
     return above(missed, EXPECTED_SLACK, "below-expected", "critical", message, PREPARED)
@@ -112,18 +115,18 @@ def expected_of_reference(answers: Answers | None, expect_accuracy: float | None
 def retain_low(retain_before: float, retain_after: float, answers: Answers) -> Finding | None:
     """Fire when the released model guesses (critical), or it or the relearned head has less than half of it right."""
     guesses = (
-        f"The released model has {percent(answers.accuracy)} of the retain samples right, and its answers dealt out at "
-        f"random would have {percent(answers.chance[0])}: it is not fed what it was trained on, or the labels are not "
-        "its own."
+        f"The released model gets {percent(answers.accuracy)} of the retain samples right, and its answers assigned at "
+        f"random would get {percent(answers.chance[0])}: its inputs are not prepared as in training, or the labels are "
+        "not its own."
     )
     released = (
         f"The released model recognises only {percent(retain_before)} of the retain samples. Check the order of the "
-        "classes and how the inputs are prepared. If that is how good it is, RS says little: a head that always "
+        "classes and how the inputs are prepared. If it really is no better, RS says little: a head that always "
         f"answers the forget class scores {degenerate_floor(retain_before):.2f}."
     )
     relearned = (
-        f"The relearned head recognises only {percent(retain_after)} of the retain samples: whatever came back of the "
-        "forget class, this head is no classifier any more. Read RS@ε."
+        f"The relearned head recognises only {percent(retain_after)} of the retain samples: it is no longer a "
+        "classifier, whatever came back of the forget class. Read RS@ε."
     )
     if answers.guesses:
         return Finding("retain-low", "critical", answers.accuracy, answers.limit, guesses, PREPARED)
@@ -139,10 +142,10 @@ def confidence_gap(answers: Answers, expect_accuracy: float | None = None) -> Fi
     accuracy, claimed = answers.accuracy, answers.confidence
     message = (
         f"The released model is {percent(claimed)} sure of its answers to the retain samples, and {percent(accuracy)} "
-        "of them are right. Networks are too sure of themselves, but not by that much: it is not fed what it was "
-        "trained on, the labels are not its own, or unlearning has broken it."
+        "of them are right. Networks are overconfident, but not by that much: its inputs are not prepared as in "
+        "training, the labels are not its own, or unlearning has broken it."
     )
-    remedy = f"{PREPARED}; or, if the model is no better, say so: --expect-accuracy {accuracy:.2f}"
+    remedy = f"{PREPARED}; or, if the model really is no better, say so: --expect-accuracy {accuracy:.2f}"
     gap = claimed - accuracy - CERTAIN * _error(accuracy, answers)
     found = above(gap, CONFIDENCE_GAP, "confidence-gap", "critical", message, remedy)
     return None if is_as_expected(answers, expect_accuracy) else found

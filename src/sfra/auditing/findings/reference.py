@@ -58,8 +58,8 @@ def reference_differs(retain_before: float, reference_retain_before: float) -> F
     if worse > REFERENCE_FAR + TOLERANCE:
         message = (
             f"The reference has {percent(reference_retain_before)} of the retain samples right, and the model "
-            f"{percent(retain_before)}: it was trained on other data or for too short, or it is not fed what it was "
-            "trained on. ΔRS against it says nothing."
+            f"{percent(retain_before)}: it was trained on other data or too briefly, or its inputs are not prepared as "
+            "in training. ΔRS against it says nothing."
         )
         remedy = "train the reference with the recipe of the original, without the class: sfra train … --without CLASS"
         return Finding("reference-differs", "critical", worse, REFERENCE_FAR, message, remedy)

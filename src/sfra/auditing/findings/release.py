@@ -42,7 +42,7 @@ def forget_row_missing(restored_rows: int) -> Finding | None:
     classes, each = counted(restored_rows, "forget class", "forget classes"), "it" if restored_rows == 1 else "each"
     message = (
         f"The released head has no output for {classes}: {each} was restored with a random row. "
-        "The scores depend a little on that draw, and the accuracy before is that of the restored_rows head."
+        "The scores depend a little on that draw, and the accuracy before is that of the restored head."
     )
     return above(float(restored_rows), 0.0, "forget-row-missing", "info", message)
 
@@ -58,10 +58,10 @@ def row_outlier(
     """
     z_norm = _robust_z(norm, retain_norms, NORM_FLOOR * median(retain_norms))
     z_bias = _robust_z(bias, retain_biases, BIAS_FLOOR)
-    odd = [f"norm {norm:.2f} against {median(retain_norms):.2f}"] if z_norm > OUTLIER_Z else []
-    odd += [f"bias {bias:+z.2f} against {median(retain_biases):+z.2f}"] if z_bias > OUTLIER_Z else []
+    odd = [f"norm {norm:.2f} against a median of {median(retain_norms):.2f}"] if z_norm > OUTLIER_Z else []
+    odd += [f"bias {bias:+z.2f} against a median of {median(retain_biases):+z.2f}"] if z_bias > OUTLIER_Z else []
     message = (
-        f"The row of forget class {forget} is unlike those of the retain classes ({', '.join(odd)} in the median): "
+        f"The row of forget class {forget} is unlike those of the retain classes ({', '.join(odd)}): "
         "it may hide the class from a short audit. Read the result of the reset-row variant as well."
     )
     return above(max(z_norm, z_bias), OUTLIER_Z, "forget-row-outlier", "warning", message)

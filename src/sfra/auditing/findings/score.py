@@ -46,8 +46,8 @@ def degenerate(rs: float, retain_before: float, retain_after: float) -> Finding 
         f"{percent(retain_after)}): the head answers the forget class too often, and RS {rs:.2f} is not recovery."
     )
     nothing = (
-        f"RS {rs:.2f} is not above {floor:.2f}, the score of a head that always answers the forget class: there is no "
-        "sign of recovery in it."
+        f"RS {rs:.2f} is not above {floor:.2f}, the score of a head that always answers the forget class: it shows no "
+        "recovery."
     )
     if rs <= floor + TOLERANCE and drop <= DEGENERATE_DROP + TOLERANCE:
         return Finding("degenerate", "info", rs, floor, nothing)
@@ -84,7 +84,7 @@ def no_scale(calibration: Calibration) -> Finding | None:
     if calibration.found:
         return None
     message = (
-        f"Retain classes that were hidden come back at no size of the head from {calibration.steps[0].kappa:.2f} to "
+        f"Hidden retain classes come back at no size of the head from {calibration.steps[0].kappa:.2f} to "
         f"{calibration.steps[-1].kappa:.2f}: the verdict is read at the canonical size, and a low RS says nothing."
     )
     return Finding("no-scale", "warning", None, None, message)
@@ -99,8 +99,8 @@ def few_eval_samples(fewest_samples: int) -> Finding | None:
     """
     if fewest_samples == 0 or 0.025 ** (1.0 / fewest_samples) <= 0.5:
         samples = counted(fewest_samples, "sample", "samples")
-        few = f"A forget class has {samples}: with so few, one that is gone cannot be told from one that is all there."
-        remedy = "pass --data with more samples of the forgotten class: 6 at the least, 100 to be of use"
+        few = f"A forget class has {samples}: too few to tell a class that is gone from one that is fully there."
+        remedy = "pass --data with more samples of the forgotten class: at least 6, better 100"
         return Finding("few-eval-samples", "critical", float(fewest_samples), 6.0, few, remedy)
     error = 0.5 / fewest_samples**0.5
     message = (
@@ -136,7 +136,7 @@ def passing_recovery(last: Score, best: Score) -> Finding | None:
     when = f"epoch {first}" if first == final else f"epochs {first} to {final}, by seed"
     end = "relearning has broken the retain classes" if broken else "it is not"
     message = (
-        f"On the way the class is back (RS {best.rs:.2f} at {when}); at the last epoch, which the verdict rests on, "
+        f"Along the way the class is back (RS {best.rs:.2f} at {when}); at the last epoch, which the verdict rests on, "
         f"{end} (RS {last.rs:.2f}). The best of many epochs flatters, but the class was in reach: read RS@ε as well."
     )
     return Finding("passing-recovery", "warning", best.rs, HIGH_RS, message)

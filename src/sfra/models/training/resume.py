@@ -84,7 +84,7 @@ class Resume:
                 "the unfinished training belongs to another run",
                 expected=f"the same {', '.join(self.run)}",
                 got=f"another {', '.join(other)} in {self.path}",
-                do="repeat the settings of that run to go on with it, or delete the file to start anew",
+                do="repeat the settings of that run to continue it, or delete the file to start over",
             )
         try:
             moving.restore(saved["state"])
@@ -106,7 +106,7 @@ class Resume:
             "the unfinished training cannot be read",
             expected=f"a file that a training run left ({FORMAT})",
             got=f"{self.path}: {type(problem).__name__}",
-            do="delete it to start anew",
+            do="delete it to start over",
         )
 
 

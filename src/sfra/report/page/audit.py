@@ -32,7 +32,7 @@ REFERENCE = "reference"
 
 BADGES: Mapping[str, str] = {
     **{code: verdict.meaning for code, verdict in VERDICTS.items()},
-    REFERENCE: "The reference itself: it never saw the class, so what comes back here comes back without memory.",
+    REFERENCE: "The reference itself: it never saw the class, so what comes back here is not memory.",
 }
 """Every word that a page shows as a verdict, with what it means."""
 
@@ -217,7 +217,7 @@ def reading_words(scale: str, rule: str, variant: str) -> str:
 
 def how_found(audit: AuditResult) -> str:
     """Say how the size of the head was found, where it was."""
-    return ". This size was found on retain classes that were hidden" if audit.calibration else ""
+    return ". This size was found on hidden retain classes" if audit.calibration else ""
 
 
 def score_tables(audit: AuditResult) -> dict[str, Any]:
