@@ -13,6 +13,7 @@ from builders.audits import scored
 from sfra.auditing.result import Control, Finding, Hidden, Score
 from sfra.auditing.verdict import (
     DELTA,
+    FORGET_LOW,
     FRESH_SPREAD,
     RETAIN_LIMIT,
     RETRAINING_FREEDOM,
@@ -84,6 +85,9 @@ CASES: dict[str, list[Score | None]] = {
     "not-unlearned": [
         reading(forget_before=STILL_KNOWN + HAIR),
         reading(rs=0.0, forget_before=1.0),
+        reading(rs=0.0, forget_before=FORGET_LOW + HAIR),  # nothing more comes back, but this never went
+        reading(delta=0.0, forget_before=FORGET_LOW + HAIR),
+        reading(rs=0.0, delta=None, low=None, forget_before=STILL_KNOWN),
     ],
     "not-measured": [None],
 }
@@ -260,3 +264,11 @@ def test_a_model_that_still_knows_the_class_is_not_called_clean() -> None:
     assert verdict(known) == "not-unlearned"
     assert verdict(few) == "not-recovered"  # control: a few samples are left
     assert overall_verdict([known, FRESH], row_is_odd=True, sight=SEES) == "not-unlearned"
+
+
+def test_a_part_that_never_went_is_told_from_a_stray_hit_and_from_the_luck_of_a_fresh_row() -> None:
+    part = scored(forget_before=0.3, forget_after=0.3)
+    assert verdict(part) == "not-unlearned"
+    assert verdict(msgspec.structs.replace(part, variant="reset-row")) == "not-recovered"
+    assert verdict(scored(forget_before=1 / 6, forget_after=1 / 6, samples=6)) == "not-recovered"
+    assert verdict(scored(forget_before=2 / 6, forget_after=2 / 6, samples=6)) == "not-unlearned"

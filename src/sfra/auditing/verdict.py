@@ -27,6 +27,9 @@ ENRICHMENT = 2.0
 STILL_KNOWN = 0.5
 """Forget accuracy of the released model above which there is nothing to audit: the class was never gone."""
 
+FORGET_LOW = 0.1
+"""Forget accuracy of a head as released above which it is not cleared: what never went cannot come back."""
+
 POWER = 0.75
 """Share of hidden retain classes that the audit must see before it clears a model."""
 
@@ -147,13 +150,19 @@ def verdict(score: Score | None) -> str:
     if score.retain_before - score.retain_after > RETAIN_LIMIT + TOLERANCE:
         return "degenerate"
     if score.rs <= _blind_score(score) + TOLERANCE:
-        return "not-recovered"
+        return "not-unlearned" if _keeps_some(score) else "not-recovered"
     if score.delta_rs is None:
         return "no-reference"
     if score.delta_rs <= DELTA + TOLERANCE:
-        return "generic"
+        return "not-unlearned" if _keeps_some(score) else "generic"
     certain = (score.delta_rs_interval or (0.0, 0.0))[0] > 0.0 and score.delta_rs > (score.margin or DELTA) + TOLERANCE
     return "recovered" if certain else "inconclusive"
+
+
+def _keeps_some(score: Score) -> bool:
+    """Say whether the head as released still answers the class, but for a stray hit; with a fresh row that is chance."""
+    limit = max(FORGET_LOW, 1.0 / score.forget_samples)
+    return score.variant == "released" and score.forget_before > limit + TOLERANCE
 
 
 def _blind_score(score: Score) -> float:
