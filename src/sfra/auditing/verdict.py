@@ -185,7 +185,7 @@ def verdict(score: Score | None) -> str:
 
 
 def _keeps_some(score: Score) -> bool:
-    """Say whether the head as released still answers the class, but for a stray hit; with a fresh row that is chance."""
+    """Say whether the head as released still answers the class, but for a stray hit; a fresh row does by chance."""
     limit = max(FORGET_LOW, 1.0 / score.forget_samples)
     return score.variant == "released" and score.forget_before > limit + TOLERANCE
 
