@@ -13,6 +13,7 @@ from builders.audits import scored
 from sfra.auditing.result import Control, Finding, Hidden, Score
 from sfra.auditing.verdict import (
     DELTA,
+    FORGET_LOW,
     FRESH_SPREAD,
     RETAIN_LIMIT,
     RETRAINING_FREEDOM,
@@ -73,7 +74,8 @@ CASES: dict[str, list[Score | None]] = {
         reading(rs=0.0, delta=0.0, low=-0.1),
         reading(rs=FLOOR, delta=0.5, low=0.4),
         reading(rs=0.0, delta=None, low=None),
-        reading(rs=0.45, before=0.70, after=0.70),  # the floor of a weak model is high
+        reading(rs=0.45, delta=DELTA, before=0.70, after=0.70),  # the floor of a weak model is high
+        reading(rs=0.19, before=0.70, after=0.70),
     ],
     "degenerate": [
         reading(after=0.95 - RETAIN_LIMIT - HAIR),
@@ -84,6 +86,9 @@ CASES: dict[str, list[Score | None]] = {
     "not-unlearned": [
         reading(forget_before=STILL_KNOWN + HAIR),
         reading(rs=0.0, forget_before=1.0),
+        reading(rs=0.0, forget_before=FORGET_LOW + HAIR),  # nothing more comes back, but this never went
+        reading(delta=0.0, forget_before=FORGET_LOW + HAIR),
+        reading(rs=0.0, delta=None, low=None, forget_before=STILL_KNOWN),
     ],
     "not-measured": [None],
 }
@@ -156,6 +161,19 @@ def test_only_controls_that_come_back_give_an_audit_power() -> None:
     assert [Sight.of(given, 10).power for given in ([], [unseen], [half], [unseen, most])] == [False] * 4
 
 
+def test_an_original_that_is_seen_gives_no_power_over_a_release_in_which_next_to_nothing_is() -> None:
+    original, quarter = control("original", True), control("self", True, False, False, False)
+    half = control("self", True, True, False, False)
+    assert [Sight.of([original, own], 10).power for own in (half, quarter)] == [True, False]
+
+
+def test_at_a_calibrated_scale_only_the_original_gives_power_and_only_where_the_release_is_seen_too() -> None:
+    original, all_of_it, none = control("original", True), control("self", True, True), control("self", False, False)
+    given = ([all_of_it], [original, all_of_it], [original, none], [original])
+    assert [Sight.of(controls, 10, calibrated=True).power for controls in given] == [False, True, False, True]
+    assert Sight.of([original, all_of_it], 10, calibrated=True).hidden == ()
+
+
 def test_a_forgotten_class_is_read_beside_hidden_ones_only_with_power_and_few_classes() -> None:
     most, half = control("self", True, True, True, False), control("self", True, True, False, False)
     assert len(Sight.of([most], 10).hidden) == 4
@@ -221,7 +239,8 @@ def test_a_class_that_a_fresh_row_brings_back_is_not_let_pass_when_the_released_
 @pytest.mark.parametrize("fresh", FOUND)
 def test_a_fresh_row_that_brings_nothing_back_changes_nothing(found: str, fresh: str) -> None:
     numbers = CASES[found][0]
-    expected = "inconclusive" if VERDICTS[found].kind == "clear" and fresh == "inconclusive" else found
+    open_ones = ("inconclusive", "degenerate")
+    expected = fresh if VERDICTS[found].kind == "clear" and fresh in open_ones else found
     assert overall_verdict(both(numbers, CASES[fresh][0]), row_is_odd=True, sight=SEES) == expected
 
 
@@ -255,8 +274,36 @@ def test_a_head_that_answers_the_class_blindly_has_not_recovered_it() -> None:
     assert verdict(reading(rs=seeing, delta=seeing, low=0.05, before=1.0, after=0.92)) == "recovered"
 
 
+@pytest.mark.parametrize(("delta", "expected"), [(0.3, "inconclusive"), (None, "no-reference"), (0.1, "not-recovered")])
+def test_the_high_floor_of_a_weak_model_does_not_clear_a_class_that_comes_back_at_no_cost(
+    delta: float | None, expected: str
+) -> None:
+    # A hidden class of CIFAR-100: 23 % of it come back for 2 of 76 points, and always answering it scores 0.41.
+    part = reading(rs=0.37, delta=delta, low=None if delta is None else 0.2, before=0.745, after=0.724)
+    assert verdict(part) == "not-recovered"
+    assert overall_verdict(both(part, part), row_is_odd=False, sight=SEES) == expected
+    nothing = reading(rs=0.0, delta=None if delta is None else 0.0, before=0.745, after=0.724)
+    assert overall_verdict(both(nothing, part), row_is_odd=False, sight=SEES) == expected
+    blind = reading(rs=0.37, delta=delta, low=part.delta_rs_interval and 0.2, before=0.745, after=0.65)
+    assert overall_verdict(both(blind, blind), row_is_odd=False, sight=SEES) == "not-recovered"
+
+
+def test_a_fresh_row_that_answers_the_class_by_luck_is_no_look_at_it() -> None:
+    gone, lucky = reading(rs=0.0, delta=0.0), reading(rs=0.4, delta=0.0, forget_before=STILL_KNOWN + HAIR)
+    assert overall_verdict(both(gone, lucky), row_is_odd=True, sight=SEES) == "blind"
+    assert overall_verdict(both(gone, gone), row_is_odd=True, sight=SEES) == "not-recovered"
+
+
 def test_a_model_that_still_knows_the_class_is_not_called_clean() -> None:
     known, few = (reading(rs=0.0, delta=0.0, low=0.0, after=0.95, forget_before=share) for share in (0.97, 0.1))
     assert verdict(known) == "not-unlearned"
     assert verdict(few) == "not-recovered"  # control: a few samples are left
     assert overall_verdict([known, FRESH], row_is_odd=True, sight=SEES) == "not-unlearned"
+
+
+def test_a_part_that_never_went_is_told_from_a_stray_hit_and_from_the_luck_of_a_fresh_row() -> None:
+    part = scored(forget_before=0.3, forget_after=0.3)
+    assert verdict(part) == "not-unlearned"
+    assert verdict(msgspec.structs.replace(part, variant="reset-row")) == "not-recovered"
+    assert verdict(scored(forget_before=1 / 6, forget_after=1 / 6, samples=6)) == "not-recovered"
+    assert verdict(scored(forget_before=2 / 6, forget_after=2 / 6, samples=6)) == "not-unlearned"

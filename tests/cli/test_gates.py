@@ -107,7 +107,34 @@ def test_a_class_that_comes_back_with_a_fresh_row_passes_no_gate_on_the_released
     assert "recovered-after-reset" in sentence
 
 
-@pytest.mark.parametrize("gate", ["delta_rs>0.1", "rs>0.5", "clear==false", "forget.before>0.1"])
+@pytest.mark.parametrize("verdict", ["like-hidden", "inconclusive", "no-reference", "recovered"])
+def test_numbers_pass_no_gate_where_they_alone_do_not_lead_to_the_verdict(blind: AuditReport, verdict: str) -> None:
+    # a fresh row or one of several classes leads to it; as released and all together, nothing comes back
+    assert blind.results[0].verdict in ("not-recovered", "generic")
+    graver = msgspec.structs.replace(blind, verdict=verdict)
+    [sentence] = failures([parse("delta_rs>0.1"), parse("findings>99")], graver)
+    assert f"the verdict is {verdict}" in sentence
+
+
+def test_numbers_that_lead_to_the_verdict_pass_gates_unless_relearning_broke_the_model(blind: AuditReport) -> None:
+    def found(own: str, verdict: str) -> AuditReport:
+        first = msgspec.structs.replace(blind.results[0], verdict=own)
+        return msgspec.structs.replace(blind, verdict=verdict, results=(first, *blind.results[1:]))
+
+    gates = [parse("delta_rs>0.1")]
+    for own, verdict in (("generic", "generic"), ("inconclusive", "inconclusive"), ("no-reference", "like-hidden")):
+        assert failures(gates, found(own, verdict)) == []
+    assert len(failures(gates, found("degenerate", "degenerate"))) == 1
+
+
+@pytest.mark.parametrize("verdict", ["not-unlearned", "recovered-after-reset", "like-hidden", "recovered"])
+def test_a_gate_that_names_recovered_means_every_class_that_cannot_be_called_forgotten(verdict: str) -> None:
+    assert parse("verdict==recovered").holds(verdict)
+    assert parse("verdict in (recovered, inconclusive)").holds(verdict)
+    assert not parse("verdict==recovered").holds("inconclusive")
+
+
+@pytest.mark.parametrize("gate", ["delta_rs>0.1", "rs>0.5", "clear==false", "forget.before>0.1", "verdict==recovered"])
 def test_a_class_that_never_went_passes_no_gate(gate: str) -> None:
     kept = compare(knowing(), never_seen(), self_controls=0, **QUICK)
     assert (kept.verdict, kept.scored) == ("not-unlearned", False)

@@ -287,8 +287,7 @@ def _report(
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
     first, score = evidence.runs[0], found[0] if found else None
     head = first.placed.released(first.path.last)
-    trusted = [one for one in controls if calibration is None or one.kind == "original"]
-    sight = Sight.of(trusted, inputs.model.classes)
+    sight = Sight.of(controls, inputs.model.classes, calibrated=calibration is not None)
     odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
     classes = _class_results(evidence, references, odd=odd, sight=sight)
     together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)

@@ -22,13 +22,11 @@ from sfra.auditing.result import Control, Hidden, Score
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import compare, scores
 from sfra.auditing.subject import KNOWN, Measurable, Subject
+from sfra.auditing.verdict import SEEN
 from sfra.core.head import MIN_CLASSES, Head
 
 MANY_CLASSES = 200
 """Classes from which fewer of them are hidden: each costs as much as a third of the audit."""
-
-SEEN = 0.2
-"""Least RS of a hidden class that counts as seen, with or without a reference."""
 
 HIDDEN = "reset-row"
 """Variant of a hidden class: its row is drawn anew."""

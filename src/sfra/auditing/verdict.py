@@ -27,8 +27,17 @@ ENRICHMENT = 2.0
 STILL_KNOWN = 0.5
 """Forget accuracy of the released model above which there is nothing to audit: the class was never gone."""
 
+FORGET_LOW = 0.1
+"""Forget accuracy of a head as released above which it is not cleared: what never went cannot come back."""
+
 POWER = 0.75
 """Share of hidden retain classes that the audit must see before it clears a model."""
+
+OWN_POWER = 0.5
+"""The same beside the original, which shows that the class can be seen, though not in the network that is judged."""
+
+SEEN = 0.2
+"""Least RS of a class that counts as seen, with or without a reference, where a blind head would not reach it."""
 
 READ_BESIDE = 20
 """Classes up to which a forgotten class may be read beside hidden ones: with a hundred they differ too much."""
@@ -80,17 +89,24 @@ class Sight:
     """What an audit sees of classes that are only hidden."""
 
     power: bool = False
-    """It sees the original's forget classes or, without an original, enough of the hidden retain classes."""
+    """It sees enough of the hidden retain classes, and the original's forget classes where there is an original."""
     hidden: tuple[float, ...] = ()
     """RS of the hidden retain classes, where a forgotten class may be read beside them."""
 
     @classmethod
-    def of(cls, controls: Sequence[Control], classes: int) -> Sight:
-        """Sum up the controls of a model with some number of classes."""
+    def of(cls, controls: Sequence[Control], classes: int, *, calibrated: bool = False) -> Sight:
+        """Sum up the controls of a model with some number of classes.
+
+        The original is another network: a release in other coordinates can be blind where the original is not, so its
+        own retain classes must be seen as well. At a ``calibrated`` scale they alone do not count: they chose it.
+        """
         seen = {control.kind: control.seen for control in controls}
-        power = seen.get("original", seen.get("self", 0.0)) >= POWER - TOLERANCE
         own = [one.score.rs for control in controls if control.kind == "self" for one in control.hidden]
-        return cls(power=power, hidden=tuple(own) if power and classes <= READ_BESIDE else ())
+        if "original" in seen:
+            power = seen["original"] >= POWER - TOLERANCE and seen.get("self", 1.0) >= OWN_POWER - TOLERANCE
+        else:
+            power = seen.get("self", 0.0) >= POWER - TOLERANCE and not calibrated
+        return cls(power=power, hidden=tuple(own) if power and classes <= READ_BESIDE and not calibrated else ())
 
     def shows_hidden(self, fresh: Score) -> bool:
         """Say whether a class comes back with a fresh row as hidden classes do: at least as their median."""
@@ -103,23 +119,23 @@ def overall_verdict(found: Sequence[Score], *, row_is_odd: bool, sight: Sight) -
     An extreme bias hides a class from any relearning of limited length: Adam moves a bias by about its learning rate a
     step. So a release with an odd row does not pass where the same release with a fresh row would not. A release with
     an ordinary row whose two readings disagree is not cleared either. Nor is one in an audit without power, or without
-    a look at a fresh row. Without a reference a class that comes back as hidden classes do is taken for hidden.
+    a sound look at a fresh row. Without a reference a class that comes back as hidden classes do is taken for hidden.
     """
     if not found:
         return "not-measured"
-    released, code = found[0], verdict(found[0])
+    released, code = found[0], _reading(found[0])
     read = [one for one in found[1:] if (one.scale, one.rule) == (released.scale, released.rule)]
     reset = next((one for one in read if one.variant == "reset-row"), None)
-    fresh = verdict(reset)
+    fresh = _reading(reset)
     if VERDICTS[code].kind == "back":
         return code
     if row_is_odd and fresh == "recovered":
         return "recovered-after-reset"
-    if VERDICTS[code].kind == "clear" and fresh in ("recovered", "inconclusive", "no-reference"):
+    if VERDICTS[code].kind == "clear" and fresh in ("recovered", "inconclusive", "no-reference", "degenerate"):
         code = "inconclusive" if fresh == "recovered" else fresh
     if code == "no-reference" and sight.shows_hidden(reset or released):
         return "like-hidden"
-    looked = reset is not None or released.variant != "released"
+    looked = VERDICTS[fresh].kind == "clear" or released.variant != "released"
     return "blind" if VERDICTS[code].kind == "clear" and not (sight.power and looked) else code
 
 
@@ -135,7 +151,19 @@ def carrying(code: str, found: Sequence[Score]) -> Score | None:
     """Return the score that a verdict speaks of: as released if that alone says as much, and else with a fresh row."""
     released = next(iter(found), None)
     fresh = next((one for one in found if one.variant == "reset-row"), None)
-    return released if verdict(released) == ("no-reference" if code == "like-hidden" else code) else fresh or released
+    return released if _reading(released) == ("no-reference" if code == "like-hidden" else code) else fresh or released
+
+
+def _reading(score: Score | None) -> str:
+    """Name what a score allows one to say of a whole audit: a high floor alone clears nothing.
+
+    A weak model has a high floor, which no head reaches that keeps its retain accuracy. Where part of the class comes
+    back at next to no cost, a score below the floor is still more than nothing: only a reference can clear it.
+    """
+    code = verdict(score)
+    if score is None or code != "not-recovered" or score.rs < SEEN or score.rs <= _score_by_chance(score) + TOLERANCE:
+        return code
+    return "no-reference" if score.delta_rs is None else code if score.delta_rs <= DELTA + TOLERANCE else "inconclusive"
 
 
 def verdict(score: Score | None) -> str:
@@ -147,22 +175,35 @@ def verdict(score: Score | None) -> str:
     if score.retain_before - score.retain_after > RETAIN_LIMIT + TOLERANCE:
         return "degenerate"
     if score.rs <= _blind_score(score) + TOLERANCE:
-        return "not-recovered"
+        return "not-unlearned" if _keeps_some(score) else "not-recovered"
     if score.delta_rs is None:
         return "no-reference"
     if score.delta_rs <= DELTA + TOLERANCE:
-        return "generic"
+        return "not-unlearned" if _keeps_some(score) else "generic"
     certain = (score.delta_rs_interval or (0.0, 0.0))[0] > 0.0 and score.delta_rs > (score.margin or DELTA) + TOLERANCE
     return "recovered" if certain else "inconclusive"
+
+
+def _keeps_some(score: Score) -> bool:
+    """Say whether the head as released still answers the class, but for a stray hit; a fresh row does by chance."""
+    limit = max(FORGET_LOW, 1.0 / score.forget_samples)
+    return score.variant == "released" and score.forget_before > limit + TOLERANCE
 
 
 def _blind_score(score: Score) -> float:
     """Return the RS that a head reaches without telling forget samples from others.
 
-    Always answering the forget class scores the degenerate floor. Answering it for a share ``p`` of all inputs loses
-    ``p A_r`` of retain accuracy and gains ``p``, so the gain must exceed ``ENRICHMENT`` times ``drop / A_r``.
+    Always answering the forget class scores the degenerate floor.
+    """
+    return max(degenerate_floor(score.retain_before), _score_by_chance(score))
+
+
+def _score_by_chance(score: Score) -> float:
+    """Return the RS of a head that loses as much retain accuracy by answering the forget class blindly now and then.
+
+    Answering it for a share ``p`` of all inputs loses ``p A_r`` of retain accuracy and gains ``p``, so the gain must
+    exceed ``ENRICHMENT`` times ``drop / A_r``.
     """
     before, after = score.retain_before, score.retain_after
     share = max(0.0, before - after) / before if before > 0 else 1.0
-    by_chance = relearning_score(before, after, 0.0, min(1.0, ENRICHMENT * share))
-    return max(degenerate_floor(before), by_chance)
+    return relearning_score(before, after, 0.0, min(1.0, ENRICHMENT * share))

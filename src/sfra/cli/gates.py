@@ -24,8 +24,8 @@ OPERATORS = {
     ">": operator.gt,
     "<": operator.lt,
 }
-AFTER_RESET = "recovered-after-reset"
-"""A verdict that rests on a fresh row; a gate that names ``recovered`` means it too."""
+NO_NUMBERS = ("not-unlearned", "degenerate")
+"""Verdicts under which a low number shows nothing, though it is the verdict's own."""
 
 ALWAYS = ("seconds", "findings")
 """Numbers that need no evaluation data."""
@@ -60,7 +60,8 @@ class Gate:
     def holds(self, value: float | bool | str) -> bool:
         """Say whether the run fails."""
         if isinstance(self.bound, tuple):
-            named = value in self.bound or (value == AFTER_RESET and "recovered" in self.bound)
+            back = isinstance(value, str) and VERDICTS[value].kind == "back"  # what recovered means in a gate
+            named = value in self.bound or (back and "recovered" in self.bound)
             return named == (self.symbol in ("==", "in"))
         return bool(OPERATORS[self.symbol](float(value), self.bound))
 
@@ -140,11 +141,14 @@ def check_gates(
 def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
     """Return the gates, each with a sentence if it fails.
 
-    An audit that cannot carry a verdict passes no gate. One that would not have seen the class passes none on numbers:
-    a low number there shows nothing. Nor does one in which the class comes back with a fresh row, for the numbers are
-    those of the head as released, nor one in which it never went, for nothing comes back there.
+    An audit that cannot carry a verdict passes no gate. Numbers are those of the head as released and of all forgotten
+    classes together. Where these alone do not lead to the verdict, they pass no gate: the audit would not have seen the
+    class, it comes back with a fresh row, or it is one of several. Nor do they where relearning broke the model or the
+    class never went: they are low then, whatever is hidden.
     """
     kind = VERDICTS[report.verdict].kind
+    own = report.results[0].verdict if report.results else None
+    speak = own == report.verdict or (own, report.verdict) == ("no-reference", "like-hidden")
     values = {**report.scalars(), "verdict": report.verdict, "clear": kind == "clear"}
     judged: dict[str, str | None] = {}
     for gate in gates:
@@ -158,9 +162,7 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
             judged[str(gate)] = f"gate failed: {gate} ({about})"
         elif gate.name not in ALWAYS and kind == "unusable":
             judged[str(gate)] = f"gate failed: {gate} cannot be judged: {report.statement}"
-        elif gate.name not in (*ALWAYS, "verdict") and (
-            kind == "blind" or report.verdict in (AFTER_RESET, "not-unlearned")
-        ):
+        elif gate.name not in (*ALWAYS, "verdict") and (not speak or report.verdict in NO_NUMBERS):
             judged[str(gate)] = (
                 f"gate failed: {gate} cannot be judged: {gate.name} is {shown}, but the verdict is {report.verdict}. "
                 f"{report.statement}"

@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 from sfra.auditing.findings.registry import HIGH_RS, above, finding, percent
 from sfra.auditing.result import Calibration, Finding, Score
+from sfra.auditing.verdict import FORGET_LOW
 from sfra.core.errors import counted
 from sfra.core.metrics import TOLERANCE, degenerate_floor, mean_and_std
 
 RETAIN_DROP, DEGENERATE_DROP = 0.05, 0.10  # retain accuracy lost by relearning
-FORGET_LOW = 0.10  # above it R_f stays below 0.9 and RS cannot pass 0.95
 STANDARD_ERROR, SEED_SPREAD = 0.05, 0.05
 LATE_RISE, LATE_SHARE = 0.05, 0.1
 PASSING_FALL = 0.1  # single epochs jump by less
