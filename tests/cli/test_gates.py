@@ -107,6 +107,16 @@ def test_a_class_that_comes_back_with_a_fresh_row_passes_no_gate_on_the_released
     assert "recovered-after-reset" in sentence
 
 
+@pytest.mark.parametrize("code", ["recovered", "like-hidden"])
+def test_a_class_that_comes_back_in_another_reading_passes_no_gate_on_numbers(blind: AuditReport, code: str) -> None:
+    low = msgspec.structs.replace(blind.results[0], verdict="generic")
+    elsewhere = msgspec.structs.replace(blind, verdict=code, results=(low,))
+    [sentence] = failures([parse("rs>0.99")], elsewhere)
+    assert f"but the verdict is {code}" in sentence
+    here = msgspec.structs.replace(elsewhere, results=(msgspec.structs.replace(low, verdict="recovered"),))
+    assert failures([parse("rs>0.99")], here) == []
+
+
 @pytest.mark.parametrize("gate", ["delta_rs>0.1", "rs>0.5", "clear==false", "forget.before>0.1"])
 def test_a_class_that_never_went_passes_no_gate(gate: str) -> None:
     kept = compare(knowing(), never_seen(), self_controls=0, **QUICK)

@@ -141,10 +141,12 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
     """Return the gates, each with a sentence if it fails.
 
     An audit that cannot carry a verdict passes no gate. One that would not have seen the class passes none on numbers:
-    a low number there shows nothing. Nor does one in which the class comes back with a fresh row, for the numbers are
-    those of the head as released, nor one in which it never went, for nothing comes back there.
+    a low number there shows nothing. Nor does one in which the class comes back in another reading, with a fresh row or
+    as one of several, for the numbers are those of all classes and the head as released; nor one in which it never
+    went, for nothing comes back there.
     """
     kind = VERDICTS[report.verdict].kind
+    elsewhere = kind == "back" and VERDICTS[report.results[0].verdict].kind != "back"
     values = {**report.scalars(), "verdict": report.verdict, "clear": kind == "clear"}
     judged: dict[str, str | None] = {}
     for gate in gates:
@@ -159,7 +161,7 @@ def judge(gates: Sequence[Gate], report: AuditResult) -> dict[str, str | None]:
         elif gate.name not in ALWAYS and kind == "unusable":
             judged[str(gate)] = f"gate failed: {gate} cannot be judged: {report.statement}"
         elif gate.name not in (*ALWAYS, "verdict") and (
-            kind == "blind" or report.verdict in (AFTER_RESET, "not-unlearned")
+            kind == "blind" or elsewhere or report.verdict in (AFTER_RESET, "not-unlearned")
         ):
             judged[str(gate)] = (
                 f"gate failed: {gate} cannot be judged: {gate.name} is {shown}, but the verdict is {report.verdict}. "

@@ -42,7 +42,7 @@ def forget_row_missing(restored_rows: int) -> Finding | None:
     classes, each = counted(restored_rows, "forget class", "forget classes"), "it" if restored_rows == 1 else "each"
     message = (
         f"The released head has no output for {classes}: {each} was restored with a random row. "
-        "The scores depend a little on that draw, and the accuracy before is that of the restored_rows head."
+        "The scores depend a little on that draw, and the accuracy before is that of the restored head."
     )
     return above(float(restored_rows), 0.0, "forget-row-missing", "info", message)
 

@@ -268,12 +268,13 @@ def class_table(audit: AuditResult) -> Any:
 
 def control_table(audit: AuditResult) -> Any:
     """Arrange what the audit brought back of classes that are hidden by construction; None without controls."""
-    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "Seen")
+    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "ΔRS", "Seen")
     rows = [
         [
             ", ".join(class_name(label, audit.class_names) for label in one.classes),
             "original" if control.kind == "original" else "this model",
-            *(percent(one.accuracy), percent(one.score.forget_after), number(one.score.rs)),
+            *(percent(one.accuracy), percent(one.score.forget_after)),
+            *(number(one.score.rs), signed(one.score.delta_rs)),
             "yes" if one.seen else "no",
         ]
         for control in audit.controls
