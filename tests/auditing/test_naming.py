@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sfra.auditing.naming import check_names, check_order, check_rows_missing, placed_names
+from sfra.auditing.naming import check_names, check_order, check_rows_missing, forget_classes, placed_names, typed
 from sfra.core.errors import InputError
 
 DIGITS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine")
@@ -105,3 +105,19 @@ def test_outputs_that_are_missing_may_be(names: tuple[str, ...] | None) -> None:
 
 def test_the_names_of_a_model_that_lost_an_output_win_over_the_number_of_classes_in_the_data() -> None:
     check_rows_missing(9, [7], WITHOUT_SEVEN, DIGITS[:9])
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (None, "0,2"),
+        (("cat", "dog", "ox"), "0,2"),
+        (("1", "2", "3"), "0,3"),
+        (("2", "b", "c"), "0,c"),
+        (("2, two", "b", "c, sea"), "0,c"),
+    ],
+    ids=["no names", "words", "numbers from 1", "a number among words", "several words"],
+)
+def test_classes_are_typed_as_they_are_read_back(names: tuple[str, ...] | None, expected: str) -> None:
+    assert typed([0, 2], names) == expected
+    assert forget_classes(expected.split(","), names) == (0, 2)

@@ -21,6 +21,7 @@ from sfra.auditing.verdict import (
     STILL_KNOWN,
     Sight,
     conclude,
+    fitting,
     margin,
     overall_verdict,
     statement,
@@ -109,6 +110,23 @@ def test_the_numbers_allow_this_verdict_and_no_other(expected: str, numbers: Sco
     assert overall_verdict(found, row_is_odd=True, sight=SEES) == expected
     blind = "blind" if VERDICTS[expected].kind == "clear" else expected
     assert overall_verdict(found, row_is_odd=False, sight=Sight()) == blind
+
+
+@pytest.mark.parametrize("variant", ["reset-row", "restored-row"])
+def test_what_a_fresh_row_answers_by_chance_is_not_held_against_the_release(variant: str) -> None:
+    fresh = msgspec.structs.replace(reading(rs=0.05, forget_before=0.97), variant=variant)
+    assert verdict(fresh) == "inconclusive"
+    assert overall_verdict([fresh], row_is_odd=False, sight=SEES) == "inconclusive"
+    assert overall_verdict([reading(delta=0.0), fresh], row_is_odd=False, sight=SEES) == (
+        "inconclusive" if variant == "reset-row" else "blind"
+    )
+
+
+@pytest.mark.parametrize("code", VERDICTS)
+def test_a_class_that_comes_back_is_not_called_generic_by_a_finding(code: str) -> None:
+    generic, other = (Finding(name, "warning", 0.0, 0.1, "said") for name in ("generic-relearnability", "small-n"))
+    back = code in ("recovered", "recovered-after-reset", "like-hidden", "not-unlearned")
+    assert fitting([generic, other], code) == ((other,) if back else (generic, other))
 
 
 def test_every_verdict_has_a_case_and_a_sentence() -> None:
@@ -288,9 +306,9 @@ def test_the_high_floor_of_a_weak_model_does_not_clear_a_class_that_comes_back_a
     assert overall_verdict(both(blind, blind), row_is_odd=False, sight=SEES) == "not-recovered"
 
 
-def test_a_fresh_row_that_answers_the_class_by_luck_is_no_look_at_it() -> None:
+def test_a_fresh_row_that_answers_the_class_by_luck_leaves_it_open() -> None:
     gone, lucky = reading(rs=0.0, delta=0.0), reading(rs=0.4, delta=0.0, forget_before=STILL_KNOWN + HAIR)
-    assert overall_verdict(both(gone, lucky), row_is_odd=True, sight=SEES) == "blind"
+    assert overall_verdict(both(gone, lucky), row_is_odd=True, sight=SEES) == "inconclusive"
     assert overall_verdict(both(gone, gone), row_is_odd=True, sight=SEES) == "not-recovered"
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import sfra
 from builders.cli import BIAS, FEATURES, FORGET, LABELS, WEIGHT, C, D, Files, Run, write_features, write_head
@@ -124,3 +125,20 @@ def test_examination_leaves_a_model_in_memory_as_it_was() -> None:
     found = examine(network, progress=lambda stage, done, total: None)
     assert (found.outputs, found.format) == (sfra.load(network).head.classes, "module")
     assert all(bool((network.state_dict()[name] == weight).all()) for name, weight in before.items())
+
+
+def test_class_is_named_so_that_the_audit_takes_the_same_one(files: Files, run: Run) -> None:
+    network = backbones.build("small-mlp", classes=4, seed=0)
+    with torch.no_grad():
+        network.get_parameter("classifier.bias")[1] = -20.0
+    save_model(Path("m"), network, backbone="small-mlp", classes=4, class_names=("1", "2", "3", "4"))
+    found = doctor(run, "m")
+    assert found["suspects"] == [1]
+    assert " --forget 2 " in found["audit"]
+
+
+def test_names_of_the_data_serve_a_model_that_has_none(files: Files, run: Run) -> None:
+    named = write_features(files.folder / "named.npz", labels=np.array([f"beast {label}" for label in LABELS]))
+    found = doctor(run, files.head, "--data", named)
+    assert found["class_names"] == [f"beast {label}" for label in range(C)]
+    assert "Unrecognised 3 (beast 3): 0.0 %" in words(run("doctor", files.head, "--data", named).out)

@@ -136,12 +136,26 @@ def test_reading_that_says_otherwise_stands_beside_the_verdict(report: AuditRepo
     assert f"- as released, the numbers below: {report.results[0].verdict} (RS " in after_reset
 
 
+@pytest.mark.parametrize(("code", "each"), [("like-hidden", "no-reference"), ("blind", "generic")])
+def test_reading_that_says_what_the_verdict_is_made_of_does_not_stand_as_another(
+    report: AuditReport, code: str, each: str
+) -> None:
+    results = tuple(replace(score, verdict=each) for score in report.results)
+    assert "Other readings" not in words(replace(report, verdict=code, results=results))
+    other = (*results, replace(results[0], verdict="degenerate", scale="native"))
+    shown = words(replace(report, verdict=code, results=other))
+    assert "Other readings of the same audit: - at native scale: degenerate" in shown
+    assert "as released, the numbers below" not in shown
+
+
 def test_what_the_audit_sees_of_hidden_classes_stands_there(report: AuditReport) -> None:
     shown = words(report)
     [control] = report.controls
     assert "What this audit sees of classes that are only hidden" in shown
     for one in control.hidden:
-        assert f"{one.score.rs:.3f} {100 * one.score.forget_after:.1f} % {'yes' if one.seen else 'no'}" in shown
+        assert one.score.delta_rs is not None
+        beside = f"{one.score.rs:.3f} {one.score.delta_rs:+z.3f}"
+        assert f"{beside} {100 * one.score.forget_after:.1f} % {'yes' if one.seen else 'no'}" in shown
     assert "only hidden" not in words(replace(report, controls=()))
 
 

@@ -12,6 +12,7 @@ import torch
 from PIL import Image
 
 from builders.cli import Files, Run
+from builders.data import write_folders
 from sfra.cli.progress import Lines
 from sfra.models.backbones.checkpoint import load_model
 
@@ -39,6 +40,21 @@ def test_train_unlearn_and_audit_fit_together(files: Files, run: Run) -> None:
     report = json.loads(audited.out)
     assert report["forget"]["before"] < 0.3
     assert report["delta_rs"] is not None
+
+
+def test_classes_that_are_numbered_from_one_stay_what_they_are_called(files: Files, run: Run) -> None:
+    images = torch.randint(0, 256, (48, 1, 8, 8), dtype=torch.uint8, generator=torch.Generator().manual_seed(0))
+    part = (images.numpy(), torch.arange(48).remainder(4).numpy())
+    write_folders(files.folder / "stars", ["1", "2", "3", "4"], train=part, validation=part)
+    settings = ("--backbone", "small-mlp", "--epochs", 1, "--learning-rate", 0.01)
+    original = run("train", "--data", "stars", *settings, "--out", "original")
+    assert "--without 1 " in original.out
+    reference = run("train", "--data", "stars", *settings, "--without", 3, "--out", "reference-2")
+    assert reference.out.startswith("Trained without class 2 (3): small-mlp on stars, ")
+    assert "sfra audit UNLEARNED --forget 3 " in reference.out
+    unlearned = run("unlearn", "original", "--data", "stars", "--forget", 3, "--method", "delete", "--out", "m")
+    assert "sfra audit m --forget 3 " in unlearned.out
+    assert load_model("m").notes["forget"] == [2]
 
 
 def test_json_is_all_of_stdout_and_repeats_in_the_notes(files: Files, run: Run) -> None:

@@ -76,3 +76,16 @@ def test_the_metadata_of_a_card_is_what_hugging_face_reads(audit: AuditResult) -
     assert {one.task_type for one in results} == {"image-classification"}
     assert body.startswith("\n## Unlearning audit\n\n")
     assert body.count(f"**{audit.verdict}.** ") == 2
+
+
+def test_a_card_tells_each_of_several_classes_for_itself() -> None:
+    audit = compare(hidden(), never_seen(), (1, FORGET), **QUICK)
+    card = model_card([audit])
+    _, metadata, _ = card.split("---\n", 2)
+    _, results = model_index_to_eval_results(yaml.safe_load(metadata)["model-index"])
+    told = {(one.metric_type, one.metric_name, one.metric_value) for one in results}
+    kept, gone = ({one.label: one for one in audit.classes}[label] for label in (1, FORGET))
+    assert kept.verdict == "not-unlearned"
+    assert {name for kind, name, _ in told if "class 1" in name} == {"Accuracy on class 1 after relearning"}
+    shown = next(value for kind, name, value in told if kind == "sfra_rs" and f"class {FORGET}" in name)
+    assert shown in [round(score.rs, 4) for score in gone.scores]

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from builders.pages import DATE, HOSTILE, Parsed, page_data, true_audit, true_result
 from sfra.auditing import findings
-from sfra.auditing.result import Finding
+from sfra.auditing.result import ClassResult, Finding
 from sfra.auditing.stored import parse_result
 from sfra.auditing.verdict import conclude
 from sfra.auditing.verdicts import KINDS, VERDICTS
@@ -80,6 +80,16 @@ def test_several_audits_are_counted_by_what_their_verdicts_say() -> None:
     audits = [("a", true_result()), ("b", replace(true_result(), verdict="blind"))]
     text = Parsed(overview_page(audits, date=DATE)).text
     assert f"blind 1 of 2: {KINDS['blind'].words}" in text
+
+
+def test_a_verdict_that_rests_on_one_of_several_classes_says_so_beside_the_numbers_of_all() -> None:
+    audit = true_result()
+    together = replace(audit.results[0], verdict="generic")
+    classes = (ClassResult(label=2, verdict="recovered", scores=(audit.results[0],)),)
+    shown = replace(audit, verdict="recovered", classes=classes, results=(together, *audit.results[1:]))
+    assert "The verdict rests on class 2, see class by class." in Parsed(audit_page(shown, date=DATE)).text
+    alike = replace(shown, results=(replace(together, verdict="recovered"), *audit.results[1:]))
+    assert "rests on" not in Parsed(audit_page(alike, date=DATE)).text
 
 
 def test_a_verdict_that_rests_on_the_fresh_row_says_so_beside_the_numbers_of_the_released_one() -> None:

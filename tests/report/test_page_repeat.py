@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from safetensors.torch import save_file
 
 from builders.audits import hidden, never_seen
@@ -147,3 +148,11 @@ def test_a_file_that_may_hold_features_is_pointed_out_where_the_model_has_an_enc
     assert command_notes(audit)[1] == (
         "If DATA holds features, the reference needs its own: --reference-data REFERENCE_DATA."
     )
+
+
+def test_a_class_is_named_as_the_command_line_reads_it_back() -> None:
+    audit = true_result()
+    [label] = audit.forget_classes
+    names = tuple(str(i + 1) for i in range(audit.model.outputs))
+    assert f"--forget {label + 1} " in command(replace(audit, class_names=names))
+    assert f"--forget {label} " in command(replace(audit, class_names=None))

@@ -84,6 +84,15 @@ def test_a_reference_keeps_all_outputs_but_never_answers_the_class(original: Che
     assert quality["retain"] > 0.8
 
 
+def test_a_class_that_the_original_does_not_know_is_said_to_be_nothing_to_forget(
+    original: Checkpoint, reference: Checkpoint
+) -> None:
+    settings: dict[str, Any] = {"data": "digits", "method": "delete", "forget": (7,), "settings": {"epochs": 1}}
+    [note] = unlearn_model(reference, **settings).notes["notes"]
+    assert note.startswith("The original itself recognises 0.0 % of the forgotten validation images")
+    assert unlearn_model(original, **settings).notes["notes"] == []
+
+
 def test_a_reference_starts_from_another_initialisation_for_each_set_of_classes() -> None:
     still = recipe(epochs=1, learning_rate=1e-12, weight_decay=0.0)
     starts = [

@@ -49,7 +49,7 @@ from sfra.auditing.result import (
 from sfra.auditing.rules import VERDICT_RULE
 from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores, summarise_sweep
 from sfra.auditing.subject import Subject
-from sfra.auditing.verdict import REMEDY, Sight, conclude, overall_verdict, worst
+from sfra.auditing.verdict import REMEDY, Sight, conclude, fitting, overall_verdict, worst
 from sfra.core.cpu import one_thread
 from sfra.core.metrics import is_relearned
 from sfra.core.progress import shows_progress
@@ -293,6 +293,7 @@ def _report(
     together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)
     gravest = worst([together, *(one.verdict for one in classes)])
     graver = [one for one in classes if one.verdict == gravest] if gravest != together else []
+    raised = fitting(raised, gravest)
     concluded, statement = conclude(gravest, graver[0].scores if graver else found, raised)
     if graver and concluded == gravest:
         statement = f"Class {', '.join(str(one.label) for one in graver)}: {statement}"

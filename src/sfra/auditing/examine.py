@@ -16,7 +16,7 @@ from sfra.auditing.findings.facts import normalises
 from sfra.auditing.findings.fit import set_up_problems
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.findings.release import row_outlier
-from sfra.auditing.inputs import check_prepared, input_shape, load_parts, open_subject
+from sfra.auditing.inputs import check_prepared, input_shape, known_names, load_parts, open_subject
 from sfra.auditing.naming import check_order
 from sfra.auditing.result import Finding
 from sfra.auditing.subject import KNOWN, Subject
@@ -60,6 +60,7 @@ class Examined(Struct, frozen=True, kw_only=True):
     preprocess: Preprocess | str | None
     """How images are prepared; None: they go in as they are."""
     class_names: tuple[str, ...] | None
+    """As an audit takes them: the model's own or, without any, those of the data."""
     data: OnData | None
 
     @property
@@ -110,6 +111,7 @@ def examine(
     test = taken_by(release, test, release.class_names, missing=False)
     if preprocess is not None and test is not None:
         check_prepared(release, test)
+    names = known_names(release, test, missing=False)
     head, network = release.head, getattr(release.encoder, "model", None)
     subject = open_subject(release, (), test, None, missing=False, cache=cache, progress=progress)
     return Examined(
@@ -124,7 +126,7 @@ def examine(
         median_bias=median(head.bias.tolist()),
         odd_rows=odd_outputs(head),
         preprocess=_said(release),
-        class_names=release.class_names,
+        class_names=None if names is None else tuple(names),
         data=_measure(subject, release),
     )
 

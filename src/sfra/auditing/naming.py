@@ -34,6 +34,29 @@ def forget_classes(forget: Forget, class_names: Sequence[str] | None) -> tuple[i
     return tuple(sorted({_class_index(one, class_names) for one in given}))
 
 
+def typed(classes: Iterable[int], names: Names) -> str:
+    """Write forget classes as ``--forget`` reads them back: by index or, where another class is called so, by name.
+
+    >>> typed([0, 1], ["cat", "dog"]), typed([1], ["1", "2", "3"])
+    ('0,1', '2')
+    """
+    known = [name or "" for name in names or ()]
+
+    def one(label: int) -> str:
+        name = known[label] if 0 <= label < len(known) else ""
+        words = (word for word in (str(label), name, *name.split(",")) if word and "," not in word)
+        return next((word for word in words if _reads(word, known) == label), str(label))
+
+    return ",".join(map(one, classes))
+
+
+def _reads(word: str, names: Sequence[str]) -> int | None:
+    try:
+        return _class_index(word, names)
+    except InputError:
+        return None
+
+
 def _class_index(given: SupportsIndex | str, class_names: Sequence[str] | None) -> int:
     if not isinstance(given, str):
         return _index(given)

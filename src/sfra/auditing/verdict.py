@@ -139,6 +139,12 @@ def overall_verdict(found: Sequence[Score], *, row_is_odd: bool, sight: Sight) -
     return "blind" if VERDICTS[code].kind == "clear" and not (sight.power and looked) else code
 
 
+def fitting(findings: Sequence[Finding], code: str) -> tuple[Finding, ...]:
+    """Leave out what a verdict denies: where the class comes back in another reading, that is evidence of memory."""
+    denied = "generic-relearnability" if VERDICTS[code].kind == "back" else None
+    return tuple(one for one in findings if one.code != denied)
+
+
 def conclude(code: str, found: Sequence[Score], findings: Sequence[Finding]) -> tuple[str, str]:
     """Return the verdict and its statement: a critical finding leaves none but ``unusable``, with cause and remedy."""
     critical = next((one for one in findings if one.severity == "critical"), None)
@@ -170,8 +176,8 @@ def verdict(score: Score | None) -> str:
     """Name what the numbers allow one to say; a key of ``VERDICTS``."""
     if score is None:
         return "not-measured"
-    if score.forget_before > STILL_KNOWN:
-        return "not-unlearned"
+    if score.forget_before > STILL_KNOWN:  # a fresh row answers by chance: that says nothing of the release
+        return "not-unlearned" if score.variant == "released" else "inconclusive"
     if score.retain_before - score.retain_after > RETAIN_LIMIT + TOLERANCE:
         return "degenerate"
     if score.rs <= _blind_score(score) + TOLERANCE:

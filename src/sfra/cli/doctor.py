@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from sfra.auditing.naming import typed
 from sfra.cli import options as opt
 from sfra.cli import preparing
 from sfra.cli.audit import DATA, MODEL, WHAT, Arch, HeadKey, Key, what
 from sfra.cli.command import check_there, print_json
 from sfra.cli.list import print_entry
-from sfra.cli.made import command, print_next
+from sfra.cli.made import class_label, command, print_next
 from sfra.cli.options import Text, argument
 from sfra.cli.progress import showing
 from sfra.core.errors import counted, listed, printable
@@ -91,14 +92,14 @@ def _lines(found: Examined) -> Iterator[str]:
     yield f"Images         {_preparation(found)}"
     yield f"Class names    {_some(found.class_names or ()) or 'none: classes are called by their index'}"
     if found.data is not None:
-        yield from _measured(found.data)
+        yield from _measured(found.data, found.class_names)
 
 
-def _measured(data: OnData) -> Iterator[str]:
+def _measured(data: OnData, names: tuple[str, ...] | None) -> Iterator[str]:
     numbering = f", labels by {data.numbering}" if data.numbering else ""
     yield f"Data           {data.source} ({counted(data.samples, 'sample', 'samples')}, {data.kind}{numbering})"
     yield f"Accuracy       {100 * data.accuracy:.1f} %"
-    unknown = [f"{label} ({100 * share:.1f} %)" for label, share in data.unknown.items()]
+    unknown = [f"{class_label(label, names)}: {100 * share:.1f} %" for label, share in data.unknown.items()]
     yield f"Unrecognised   {_some(unknown) or 'none: every class is recognised in at least half of its samples'}"
     for one in data.findings:
         yield f"{one.severity.capitalize():<14} {one.code}: {one.message}"
@@ -130,7 +131,7 @@ def _missing(found: Examined) -> dict[str, str]:
 
 def _audit(found: Examined, model: str, data: str | None, how: Mapping[str, Text]) -> str:
     """Write the command line of the audit."""
-    forget = ",".join(map(str, found.suspects)) or "CLASS"
+    forget = typed(found.suspects, found.class_names) or "CLASS"
     shared = found.encoder and (found.data is None or found.data.kind != "features")
     own = {} if shared else {"reference_data": "FEATURES"}
     given = {"forget": forget, "data": data or "DATA", **how, "reference": "REFERENCE", **own}

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from sfra.auditing.findings.registry import critical
+from sfra.auditing.naming import typed
 from sfra.auditing.result import AuditReport
 from sfra.cli.made import command, reference_beside
 
@@ -65,7 +66,7 @@ def _train(report: AuditReport, model: str, data: str | None, arch: str | None, 
     backbone = arch if arch in backbones.names() else "NAME"
     if (Path(model) / NOTES).is_file():
         backbone = load_model(model).backbone
-    without = ",".join(map(str, report.forget_classes))
+    without = typed(report.forget_classes, report.class_names)
     yield command("train", data=data, backbone=backbone, without=without, out=reference)
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from sfra.cli.command import check_folder, print_json, when_stopped
+from sfra.core.errors import printable
 from sfra.core.progress import duration
 
 if TYPE_CHECKING:
@@ -42,6 +43,16 @@ def class_indices(given: Sequence[str], names: Sequence[str] | None) -> tuple[in
     return forget_classes(split_classes([*given]), names)
 
 
+def class_label(label: int, names: Sequence[str] | None) -> str:
+    """Call a class by its index, and by its name where that says more.
+
+    >>> class_label(1, ["cat", "dog"]), class_label(1, None)
+    ('1 (dog)', '1')
+    """
+    name = printable(" ".join(names[label].split())) if names and 0 <= label < len(names) else str(label)
+    return str(label) if name == str(label) else f"{label} ({name})"
+
+
 def deliver(made: Checkpoint, out: Path, *, json: bool, quiet: bool, following: Sequence[str]) -> None:
     """Write the model directory, then print the facts as JSON, or a summary with what to do next."""
     with when_stopped(lambda: f"nothing was written to {out}; give the same command again"):
@@ -63,7 +74,8 @@ def _summary(made: Checkpoint, out: Path) -> list[str]:
     facts, quality = made.notes, made.notes["validation"]
     what = WORDS[facts["kind"]]
     if facts["kind"] == "reference":
-        what += f" {'class' if len(facts['without']) == 1 else 'classes'} {', '.join(map(str, facts['without']))}"
+        gone = [class_label(label, made.class_names) for label in facts["without"]]
+        what += f" {'class' if len(gone) == 1 else 'classes'} {', '.join(gone)}"
     how = f" by {facts['method']}, epoch {facts['epoch']} kept" if "method" in facts else ""
     lines = [f"{what}{how}: {made.backbone} on {facts['data']}, {duration(facts['seconds'])}."]
     if quality is not None:

@@ -19,6 +19,7 @@ from sfra.auditing.rules import RULES
 from sfra.auditing.verdict import REMEDY
 from sfra.auditing.verdicts import VERDICTS
 from sfra.cli.command import WIDEST
+from sfra.cli.made import class_label
 from sfra.core.errors import counted, printable
 
 SEVERITIES = {"critical": "bold red", "warning": "yellow", "info": "bold cyan"}
@@ -26,6 +27,9 @@ SEVERITIES = {"critical": "bold red", "warning": "yellow", "info": "bold cyan"}
 
 LEAST_COLUMNS = 4
 """Columns of a table that are shown however narrow a terminal is."""
+
+BY_CONTROLS = ("like-hidden", "blind")
+"""Verdicts that controls make of what every reading says."""
 
 VARIANTS = {"released": "", "reset-row": ", forget row re-initialised", "restored-row": ", forget row restored"}
 
@@ -91,7 +95,7 @@ def _subject(report: AuditResult) -> Iterator[RenderableType]:
     lost = f", no output for the forgotten {gone}" if model.forget_row == "missing" else ""
     features = counted(model.width, "feature", "features")
     epochs, seeds = counted(settings["epochs"], "epoch", "epochs"), counted(settings["seeds"], "seed", "seeds")
-    classes = [_class_name(label, report) for label in report.forget_classes]
+    classes = [class_label(label, report.class_names) for label in report.forget_classes]
     numbering = f", labels by {plain(data.numbering)}" if data and data.numbering else ""
     samples = f"{plain(data.source)}: {counted(data.samples, 'sample', 'samples')}{numbering}" if data else None
     rows = {
@@ -119,9 +123,12 @@ def _beside(reference: ReleaseFacts, report: AuditResult) -> str:
 def _verdict(report: AuditResult) -> Iterator[RenderableType]:
     """Say what it amounts to, in words, and where another reading of the same audit says otherwise."""
     yield Text.assemble(("Verdict: ", "bold"), (report.verdict, VERDICTS[report.verdict].look.terminal))
+    same = {report.verdict}
+    if report.verdict in BY_CONTROLS and report.results:
+        same.add(report.results[0].verdict)
     lines = []
     for row in report.results if report.scored else ():
-        if row.rule != report.rule or row.verdict == report.verdict or not _is_main(row, report):
+        if row.rule != report.rule or row.verdict in same or not _is_main(row, report):
             continue
         where = "as released, the numbers below" if row.scale == report.scale else f"at {row.scale} scale"
         where = "with a fresh forget row" if row.variant == "reset-row" else where
@@ -147,7 +154,7 @@ def _classes(report: AuditResult) -> Iterator[RenderableType]:
                 _percent(score.forget_after),
                 *(("-", "-") if one.verdict == "not-unlearned" else (_number(score.rs), _signed(score.delta_rs))),
             )
-        table.add_row(_class_name(one.label, report), Text(one.verdict, style=style), *shown)
+        table.add_row(class_label(one.label, report.class_names), Text(one.verdict, style=style), *shown)
     yield _title("Each forgotten class for itself")
     yield _indent(table)
 
@@ -157,13 +164,13 @@ def _controls(report: AuditResult) -> Iterator[RenderableType]:
     if not report.controls:
         return
     yield _title("What this audit sees of classes that are only hidden")
-    table = _table("", "Hidden class", "RS", "forget", "seen", left=2)
+    table = _table("", "Hidden class", "RS", "ΔRS", "forget", "seen", left=2)
     for control in report.controls:
         whose = "in the original" if control.kind == "original" else "in this model"
         for one in control.hidden:
-            names = ", ".join(_class_name(label, report) for label in one.classes)
-            shown = (_number(one.score.rs), _percent(one.score.forget_after), "yes" if one.seen else "no")
-            table.add_row(whose, names, *shown)
+            names = ", ".join(class_label(label, report.class_names) for label in one.classes)
+            shown = (_number(one.score.rs), _signed(one.score.delta_rs), _percent(one.score.forget_after))
+            table.add_row(whose, names, *shown, "yes" if one.seen else "no")
             whose = ""
     yield _indent(table)
 
@@ -261,12 +268,6 @@ def _findings(findings: Sequence[Finding]) -> Table:
         if finding.remedy is not None:
             table.add_row("", Text(plain(f"What to do: {finding.remedy}."), style="bold"))
     return table
-
-
-def _class_name(label: int, report: AuditResult) -> str:
-    names = report.class_names or ()
-    name = plain(names[label]) if label < len(names) else str(label)
-    return str(label) if name == str(label) else f"{label} ({name})"
 
 
 def _measured(row: Score | SweepPoint) -> tuple[str, str, str, str]:

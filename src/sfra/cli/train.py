@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Annotated, Any
 
+from sfra.auditing.naming import typed
 from sfra.cli import options as opt
 from sfra.cli.command import when_stopped
 from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, reference_beside
@@ -77,12 +78,13 @@ def train(
                 progress=progress,
             )
     if gone:
-        following = [command("audit", "UNLEARNED", forget=",".join(map(str, gone)), data=data, reference=out)]
+        following = [command("audit", "UNLEARNED", forget=typed(gone, made.class_names), data=data, reference=out)]
     else:
+        first = typed([0], made.class_names)
         same = {"recipe": recipe, **settings, "pretrained": pretrained, "seed": seed or None}
         following = [
-            command("train", data=data, backbone=backbone, without=0, **same, out=reference_beside(out, [0])),
-            command("unlearn", out, data=data, forget=0, method="delete", out=out.parent / "unlearned"),
+            command("train", data=data, backbone=backbone, without=first, **same, out=reference_beside(out, [0])),
+            command("unlearn", out, data=data, forget=first, method="delete", out=out.parent / "unlearned"),
         ]
     deliver(made, out, json=json, quiet=quiet, following=following)
     resume.unlink(missing_ok=True)

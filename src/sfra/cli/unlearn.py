@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
+from sfra.auditing.naming import typed
 from sfra.cli import options as opt
 from sfra.cli.command import check_there, when_stopped
 from sfra.cli.made import check_place, class_indices, command, deliver, find_recipe, reference_beside
@@ -72,7 +73,7 @@ def unlearn(
             device=device,
             progress=progress,
         )
-    about = {"forget": ",".join(map(str, gone)), "data": data}
+    about = {"forget": typed(gone, made.class_names), "data": data}
     if made.notes["method"] == "retrained":
         following = [command("audit", "UNLEARNED", **about, reference=out)]
     else:

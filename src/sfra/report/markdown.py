@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from sfra.auditing.result import AuditResult
+from sfra.auditing.result import AuditResult, Score
 from sfra.auditing.verdict import carrying
 from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.tables.table import escape_markdown
@@ -75,10 +75,16 @@ def _about(audit: AuditResult) -> str:
 
 
 def _metadata(audit: AuditResult) -> Iterator[str]:
-    """Yield one entry of ``model-index``; texts are quoted as in JSON, which YAML reads too."""
-    lost = ", ".join(class_name(label, audit.class_names) for label in audit.forget_classes)
-    back = VERDICTS[audit.verdict].kind == "back"
-    score = (carrying(audit.verdict, audit.results) if back else None) or audit.results[0]
+    """Yield an entry of ``model-index``, or one for each of several classes; texts are quoted as in JSON."""
+    each = [((one.label,), one.verdict, one.scores) for one in audit.classes if one.scores]
+    for classes, verdict, scores in each or [(audit.forget_classes, audit.verdict, audit.results)]:
+        lost = ", ".join(class_name(label, audit.class_names) for label in classes)
+        yield from _entry(audit, lost, verdict, scores)
+
+
+def _entry(audit: AuditResult, lost: str, verdict: str, scores: Sequence[Score]) -> Iterator[str]:
+    """Yield the entry of a class; where it comes back, with the numbers that say so."""
+    score = (carrying(verdict, scores) if VERDICTS[verdict].kind == "back" else None) or scores[0]
     row = ", its row drawn anew" if score.variant == "reset-row" else ""
     values = {
         "sfra_rs": (score.rs, f"Relearning score (RS) of {lost}{row}"),
@@ -92,7 +98,7 @@ def _metadata(audit: AuditResult) -> Iterator[str]:
     yield f"      name: {_quoted(_data(audit))}"
     yield "    metrics:"
     for kind, (value, words) in values.items():
-        if value is not None and (audit.scored or "accuracy" in kind):
+        if value is not None and (verdict != "not-unlearned" or "accuracy" in kind):
             yield f"    - type: {kind}"
             yield f"      value: {round(value, 4)}"
             yield f"      name: {_quoted(words)}"

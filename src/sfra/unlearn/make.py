@@ -18,6 +18,7 @@ from torch import nn
 from sfra import unlearn
 from sfra._version import __version__
 from sfra.auditing.naming import check_order
+from sfra.auditing.subject import KNOWN
 from sfra.core.checked import LAST_SEED
 from sfra.core.cpu import one_thread
 from sfra.core.errors import InputError, NotFiniteError
@@ -177,6 +178,12 @@ def unlearn_model(
         _check_finite(result.model, method)
         tell("measuring", 0, 1)
         quality = splits.measure(result.model, forget, original=known)
+        before = splits.measure(known, forget)
+        if before is not None and before["forget"] < KNOWN:
+            notes.append(
+                f"The original itself recognises {100 * before['forget']:.1f} % of the forgotten validation images: "
+                "there is little to forget, and little to find."
+            )
     facts = {
         "kind": "unlearned",
         "method": result.method,

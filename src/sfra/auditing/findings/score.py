@@ -18,12 +18,18 @@ FOUND = ("recovered", "no-reference")  # readings in which the class is back
 
 
 @finding("forget-not-low")
-def forget_not_low(forget_before: float) -> Finding | None:
-    """Fire when the released model still recognises the forget class."""
+def forget_not_low(forget_before: float, restored_rows: int) -> Finding | None:
+    """Fire when the released model still recognises the forget class, or a row that was restored takes its samples."""
+    share, other = percent(forget_before), percent(1.0 - forget_before)
     message = (
-        f"The released model still recognises {percent(forget_before)} of the forget samples: it has not unlearned "
-        f"the class in the first place, and only the other {percent(1.0 - forget_before)} can come back."
+        f"The released model still recognises {share} of the forget samples: it has not unlearned the class in the "
+        f"first place, and only the other {other} can come back."
     )
+    if restored_rows:
+        message = (
+            f"The restored row, drawn at random, answers {share} of the forget samples before any relearning: only "
+            f"the other {other} can come back, and a low RS says little. Other --seeds draw other rows."
+        )
     return above(forget_before, FORGET_LOW, "forget-not-low", "warning", message)
 
 

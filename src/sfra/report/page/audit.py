@@ -161,7 +161,7 @@ def audit_view(
             "statement": BADGES[REFERENCE] if unlike else audit.statement if usable else BADGES[audit.verdict],
             "reading": reading_words(audit.scale, audit.rule, audit.variant) + how_found(audit),
             "measured": measured(audit),
-            "rests": rests_on_fresh_row(audit),
+            "rests": rests_on_class(audit) or rests_on_fresh_row(audit),
             "picture": [one for one in drawn if one["key"] == f"{key}-{PICTURE}"],
             "charts": [one for one in drawn if one["key"] != f"{key}-{PICTURE}"],
             "findings": critical(audit.findings) or audit.findings,
@@ -185,6 +185,18 @@ def measured(audit: AuditResult) -> str:
         return "nothing was measured"
     against = f", against {counted(len(audit.references), 'reference', 'references')}" if audit.references else ""
     return f"{counted(audit.data.samples, 'sample', 'samples')} of {audit.data.source}{against}"
+
+
+def rests_on_class(audit: AuditResult) -> str:
+    """Say so where the verdict is that of one of several classes, and not of the numbers that are shown."""
+    gravest = [one for one in audit.classes if one.verdict == audit.verdict]
+    if not gravest or VERDICTS[audit.verdict].kind == VERDICTS[audit.results[0].verdict].kind:
+        return ""
+    names = ", ".join(class_name(one.label, audit.class_names) for one in gravest)
+    return (
+        f"The verdict rests on {names}, see class by class. The numbers here are of all forgotten classes together, "
+        f"which would say {audit.results[0].verdict}."
+    )
 
 
 def rests_on_fresh_row(audit: AuditResult) -> str:
@@ -268,12 +280,13 @@ def class_table(audit: AuditResult) -> Any:
 
 def control_table(audit: AuditResult) -> Any:
     """Arrange what the audit brought back of classes that are hidden by construction; None without controls."""
-    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "Seen")
+    heads = ("Hidden class", "Where", "Recognised before hiding", "Comes back", "RS", "ΔRS", "Seen")
     rows = [
         [
             ", ".join(class_name(label, audit.class_names) for label in one.classes),
             "original" if control.kind == "original" else "this model",
-            *(percent(one.accuracy), percent(one.score.forget_after), number(one.score.rs)),
+            *(percent(one.accuracy), percent(one.score.forget_after)),
+            *(number(one.score.rs), signed(one.score.delta_rs)),
             "yes" if one.seen else "no",
         ]
         for control in audit.controls

@@ -10,6 +10,7 @@ from typing import Any
 
 from sfra.auditing.config import LATER, AuditConfig
 from sfra.auditing.control import default_self_controls
+from sfra.auditing.naming import typed
 from sfra.auditing.result import AuditResult
 from sfra.bench.tables.names import DATASETS
 
@@ -45,7 +46,7 @@ _NAMED = re.compile(r"(.+) \(test\)")
 def command(audit: AuditResult) -> str:
     """Write the command line that repeats the audit; names in capitals stand for paths that the file does not hold."""
     settings = LATER | audit.settings | ({"scale": "calibrated"} if audit.calibration else {})
-    parts = [["sfra", "audit", "MODEL", "--forget", ",".join(map(str, audit.forget_classes))]]
+    parts = [["sfra", "audit", "MODEL", "--forget", typed(audit.forget_classes, audit.class_names)]]
     parts += [*_data(audit), *_architectures(audit)]
     prepared = audit.model.preprocess  # a model that says so itself does not mind being told
     if prepared is not None and not isinstance(prepared, str):
