@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from builders.audits import trace_of
 from sfra.auditing.evaluate import check_evaluation, confusion, evaluate
 from sfra.auditing.rules import select
 from sfra.auditing.trace import Trace
@@ -48,8 +49,8 @@ def expected_hits(path: Path, features: Tensor, labels: Tensor) -> NDArray[Any]:
 
 def trace(retain: list[int], forget: list[int], total: int = 100) -> Trace:
     """A trace over two retain classes and forget class 2, from hits out of `total` on either side."""
-    hits = torch.tensor([[r // 2, r - r // 2, f] for r, f in zip(retain, forget, strict=True)])
-    return Trace(hits=hits, counts=torch.tensor([total // 2, total - total // 2, total]), forget_classes=(2,))
+    hits = [[r // 2, r - r // 2, f] for r, f in zip(retain, forget, strict=True)]
+    return trace_of(hits, [total // 2, total - total // 2, total], (2,))
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
