@@ -1,4 +1,3 @@
-import json
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,17 +121,12 @@ def test_several_forget_classes_are_pooled() -> None:
     np.testing.assert_allclose(got.retain, hits[:, 1:4].sum(1) / counts[1:4].sum())
 
 
-def test_a_class_without_samples_has_no_accuracy_and_json_says_null() -> None:
+def test_a_class_without_samples_has_no_accuracy() -> None:
     path, features, labels = case()
     kept = labels != 2
     got = evaluate(path, features[kept], labels[kept], [3])
     assert got.per_class[:, 2].isnan().all()
     assert not got.per_class[:, [0, 1, 3, 4]].isnan().any()
-    read_back = json.loads(json.dumps(got.to_dict(), allow_nan=False))
-    assert [row[2] for row in read_back["per_class"]] == [None] * 5
-    assert read_back["retain"] == got.retain.tolist()
-    assert read_back["rs"] == got.rs.tolist()
-    assert (read_back["forget_classes"], read_back["counts"][2]) == ([3], 0)
 
 
 def test_the_score_of_each_epoch_compares_it_with_the_released_head() -> None:
