@@ -10,13 +10,12 @@ import torch
 from PIL import Image
 from torch import nn
 
+from builders.audits import trace_of
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import sample_probes
-from sfra.auditing.trace import Trace
 from sfra.core.batches import TensorData
 from sfra.core.head import Head
 from sfra.data import ArrayPixels, FeatureSet, ImageSet, ImageTensors, load_data
-from sfra.diagnostics.tradeoff import StoredCurves
 from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.unlearn.base import Record, Unlearned
 from sfra.unlearn.quality import Quality
@@ -41,11 +40,10 @@ SHOWN: dict[str, object] = {
     "a trajectory": Trajectory(
         weights=torch.zeros(101, 8, 16), biases=torch.zeros(101, 8), losses=torch.arange(101.0), kept=tuple(range(101))
     ),
-    "a trace": Trace(hits=torch.tensor([[8, 0], [6, 3]]), counts=torch.tensor([8, 4]), forget_classes=(1,)),
+    "a trace": trace_of([[8, 0], [6, 3]], [8, 4], (1,)),
     "samples": DATA,
     "both splits": Splits(train=SAMPLES, validation=None, classes=8, class_names=NAMES * 100),
     "a view": VIEW,
-    "stored curves": StoredCurves(retain=torch.tensor([0.9, 0.8]).double(), forget=torch.tensor([0.0, 0.5]).double()),
     "a checkpoint": CHECKPOINT,
     "an unlearned model": Unlearned(
         model=NETWORK, method="delete", settings={"epochs": 3}, epoch=2, history=(RECORD,) * 500

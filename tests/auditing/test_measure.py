@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from builders.audits import FORGET, hidden
+from builders.audits import FORGET, hidden, trace_of
 from sfra.attack.grid import Run, Setting, relearn_release
 from sfra.attack.path import Trajectory
 from sfra.attack.probes import sample_probes
@@ -19,7 +19,6 @@ from sfra.auditing.evaluate import evaluate
 from sfra.auditing.measure import Measured, measure
 from sfra.auditing.score import rs_at, scores
 from sfra.auditing.subject import Measurable, split_features
-from sfra.auditing.trace import Trace
 from sfra.core.head import Head
 from sfra.core.metrics import Change, estimate_accuracy, estimate_rs, relearning_score, wilson_interval
 from sfra.data import FeatureSet
@@ -144,7 +143,7 @@ def test_of_a_measured_run_the_first_and_the_last_head_are_left() -> None:
 
 def traced(table: list[list[int]], *, setting: Setting = RELEASED, seed: int = 0) -> Measured:
     """Make a measured run that recognises so many of 10 samples of each class in each epoch."""
-    trace = Trace(hits=torch.tensor(table), counts=torch.tensor([10, 10, 10]), forget_classes=(2,))
+    trace = trace_of(table, [10, 10, 10], (2,))
     run = scripted([[0, 1, 2]] * len(table), setting=setting, seed=seed)
     return Measured(run=run, epochs=run.path.kept, test=trace, validation=None, report=trace)
 

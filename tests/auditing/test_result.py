@@ -68,7 +68,8 @@ def test_a_scalar_is_found_by_its_dotted_name(report: AuditReport) -> None:
         "seconds": report.seconds,
         "relearned": float(bool(report.relearned)),
     }
-    assert {name: report.value(name) for name in expected} == expected
+    scalars = report.scalars()
+    assert {name: scalars[name] for name in expected} == expected
 
 
 def test_what_was_not_measured_is_none_and_not_zero(unmeasured: AuditReport) -> None:
@@ -77,14 +78,6 @@ def test_what_was_not_measured_is_none_and_not_zero(unmeasured: AuditReport) -> 
     assert scalars.pop("findings") == len(unmeasured.findings)
     assert scalars.keys() >= {"rs", "delta_rs", "relearned", "forget.after"}
     assert set(scalars.values()) == {None}
-    assert unmeasured.value("rs") is None
-
-
-def test_an_unknown_scalar_is_refused_with_the_names_that_there_are(report: AuditReport) -> None:
-    with pytest.raises(InputError) as caught:
-        report.value("score")
-    assert "the result has no scalar named 'score'\n  expected: canonical.released" in str(caught.value)
-    assert "delta_rs, delta_rs.high, delta_rs.low, findings, floor, forget.after" in str(caught.value)
 
 
 @pytest.mark.parametrize("which", ["report", "unmeasured"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from sfra.auditing.audit import audit
 from sfra.auditing.result import AuditReport, Score
+from sfra.auditing.trace import Trace
 from sfra.core.head import Head
 from sfra.core.metrics import degenerate_floor, relearning_score
 from sfra.data import FeatureSet
@@ -28,6 +30,12 @@ MEANS = torch.from_numpy(4.0 * BASIS)
 """Centre of each class: at right angles, so that a class which the head ignores gives equal logits to all others."""
 ROWS = MEANS * torch.linspace(0.6, 0.8, C, dtype=torch.float64)[:, None]
 BIAS = torch.linspace(-0.2, 0.2, C, dtype=torch.float64)
+
+
+def trace_of(hits: Sequence[Sequence[int]], counts: Sequence[int], forget: tuple[int, ...]) -> Trace:
+    """Make a trace that recognises so many of the samples of each class in each epoch, the first of them."""
+    right = [[i < hit for hit, count in zip(row, counts, strict=True) for i in range(count)] for row in hits]
+    return Trace(right=torch.tensor(right), counts=torch.tensor(counts), forget_classes=forget)
 
 
 @dataclass(frozen=True)

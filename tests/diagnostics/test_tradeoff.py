@@ -4,24 +4,27 @@ from __future__ import annotations
 
 import json
 from statistics import fmean, stdev
+from typing import Any
 
-import msgspec
 import pytest
-import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
-from builders.audits import compare, hidden
-from sfra.auditing.trace import Trace
+from builders.audits import compare, hidden, trace_of
+from sfra.auditing.result import RunTrace
 from sfra.core.errors import InputError
 from sfra.core.metrics import relearning_score
-from sfra.diagnostics import StoredCurves, pareto, tradeoff
+from sfra.diagnostics import pareto, tradeoff
 
 FEW = st.integers(0, 4).map(lambda i: i / 4)
 
 
-def curves(points: list[tuple[float, float]]) -> StoredCurves:
-    return StoredCurves.from_json({"retain": [r for r, _ in points], "forget": [f for _, f in points]})
+def curves(points: list[tuple[float, float]]) -> RunTrace:
+    """The accuracies of a run as a stored audit keeps them."""
+    retain, forget = zip(*points, strict=True)
+    about: dict[str, Any] = {"subject": "model", "scale": "canonical", "kappa": 1.7, "variant": "released", "seed": 0}
+    return RunTrace(**about, retain=retain, forget=forget, rs=None, loss=())
 
 
 def dominates(a: tuple[float, float], b: tuple[float, float]) -> bool:
@@ -68,9 +71,8 @@ def test_seeds_are_averaged_at_each_budget() -> None:
 
 
 def test_a_trace_and_its_stored_form_give_the_same() -> None:
-    hits = torch.tensor([[90, 80, 0], [88, 81, 30], [70, 80, 60], [60, 50, 60]])
-    trace = Trace(hits=hits, counts=torch.tensor([100, 100, 100]), forget_classes=(2,))
-    stored = StoredCurves.from_json(json.loads(json.dumps(trace.to_dict())))
+    trace = trace_of([[90, 80, 0], [88, 81, 30], [70, 80, 60], [60, 50, 60]], [100, 100, 100], (2,))
+    stored = curves([*zip(trace.retain.tolist(), trace.forget.tolist(), strict=True)])
     assert tradeoff([trace]) == tradeoff([stored])
     assert [point.epoch for point in tradeoff([trace]).efficient[0]] == [0, 1, 2]
 
@@ -78,7 +80,7 @@ def test_a_trace_and_its_stored_form_give_the_same() -> None:
 def test_the_trajectory_of_an_audit_can_be_read() -> None:
     report = compare(hidden(), epochs=5, reset_row=False)
     entry = next(one for one in report.traces if one.scale == "canonical")
-    found = tradeoff([StoredCurves.from_json(msgspec.to_builtins(entry))], epsilons=[1.0])
+    found = tradeoff([entry], epsilons=[1.0])
     assert found.budgets[0].rs == pytest.approx(max(entry.rs or ()), abs=1e-5)
     assert json.loads(json.dumps(found.to_dict())) == found.to_dict()
 
@@ -87,7 +89,7 @@ def test_the_trajectory_of_an_audit_can_be_read() -> None:
     ("call", "message"),
     [
         (lambda: tradeoff([]), "there is no trace"),
-        (lambda: StoredCurves.from_json({"retain": None, "forget": None}), "nothing was measured in this audit"),
+        (lambda: tradeoff([replace(curves([(0.9, 0.0)]), retain=None)]), "nothing was measured in this audit"),
         (lambda: tradeoff([curves([(0.9, 0.0)])], epsilons=[5.0]), "this looks like a percentage"),
     ],
 )

@@ -26,7 +26,7 @@ from sfra.auditing.control import (
     original_control,
     self_control,
 )
-from sfra.auditing.findings import Facts, odd_rows, raise_findings
+from sfra.auditing.findings import facts_of, odd_rows, raise_findings
 from sfra.auditing.findings.fit import expected_of_reference, set_up_problems
 from sfra.auditing.findings.reference import reference_unusable
 from sfra.auditing.findings.registry import critical
@@ -173,14 +173,7 @@ def audit(
     theirs = [one.scores for one in references]
     found = compare(scores(evidence.measured or ()), theirs)
     problems = [problem for one in references for problem in one.problems]
-    facts = Facts(
-        evidence=evidence,
-        scores=found,
-        reference_scores=theirs,
-        reference_problems=problems,
-        config=config,
-        calibration=calibration,
-    )
+    facts = facts_of(evidence, found, theirs, config, calibration=calibration, reference_problems=problems)
     raised = raise_findings(facts)
     usable = evidence.measured is not None and not critical(raised)
     controls = _controls(inputs, hidden, config, theirs, outlook) if usable else ()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import operator
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -95,11 +95,7 @@ def evaluate(
 
     share_out(mark, range(0, len(truth), step), workers)
     counts = torch.bincount(truth, minlength=classes)
-    right = right.cpu()
-    hits = torch.zeros(epochs, classes, dtype=torch.long)
-    for label, run in _runs(truth):
-        hits[:, label] = right[:, run].sum(1)
-    return Trace(hits=hits, counts=counts, forget_classes=forget_classes, right=right)
+    return Trace(right=right.cpu(), counts=counts, forget_classes=forget_classes)
 
 
 def confusion(head: Head, features: Float[Tensor, "rows width"], labels: Int[Tensor, " samples"]) -> Int[Tensor, "C C"]:
@@ -126,7 +122,7 @@ def check_evaluation(
     """Refuse, before any work, data that do not fit the classes and the width of a head."""
     _check_data(features, labels, classes=classes, width=width, do=do)
     counts = torch.bincount(labels.long().cpu(), minlength=classes)
-    Trace(hits=counts[None], counts=counts, forget_classes=_check_forget(forget, classes))
+    Trace(right=torch.ones(0, len(labels)).bool(), counts=counts, forget_classes=_check_forget(forget, classes))
 
 
 def _recognised(
@@ -146,15 +142,6 @@ def _recognised(
     logits(*arrays, z.numpy(), 0, len(W))
     wins(z.numpy(), truth.numpy(), classes, right.numpy())
     return right
-
-
-def _runs(truth: Tensor) -> Iterator[tuple[int, slice]]:
-    """Yield each label of a sorted chunk and the samples that carry it."""
-    values, lengths = torch.unique_consecutive(truth, return_counts=True)
-    stop = 0
-    for label, length in zip(values.tolist(), lengths.tolist(), strict=True):
-        start, stop = stop, stop + length
-        yield label, slice(start, stop)
 
 
 def _check_data(features: Tensor, labels: Tensor, *, classes: int, width: int, do: str = NUMBERING) -> None:

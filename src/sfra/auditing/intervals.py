@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import fmean
 from typing import Any
 
 import torch
 
 from sfra.auditing.result import Interval, Score
 from sfra.auditing.trace import Trace
-from sfra.core.metrics import Accuracy, Change, Estimate, difference_interval, estimate_accuracy, estimate_rs
+from sfra.core.metrics import Change, Estimate, difference_interval, estimate_accuracy, estimate_rs
 
 
 def score_intervals(
@@ -40,21 +39,14 @@ def score_intervals(
 
 
 def _change(picks: Sequence[tuple[int, Trace]], *, forget: bool) -> Change:
-    """Return the change of the forget or of the retain accuracy, sample by sample where the traces know the samples."""
+    """Return the change of the forget or of the retain accuracy, sample by sample."""
     starts = [(0, trace) for _, trace in picks]
-    if all(trace.right is not None for _, trace in picks):
-        before, after = (
-            torch.stack([trace.right_of(epoch, forget=forget) for epoch, trace in heads]).sum(0)
-            for heads in (starts, picks)
-        )
-        width = len(picks) + 1
-        return Change.of(torch.bincount(before * width + after, minlength=width**2).view(width, width).tolist())
-    size = float(picks[0][1].forget_count if forget else picks[0][1].retain_count)
-    known = [
-        Accuracy(mean=fmean(float((one.forget if forget else one.retain)[epoch]) for epoch, one in heads), size=size)
+    before, after = (
+        torch.stack([trace.right_of(epoch, forget=forget) for epoch, trace in heads]).sum(0)
         for heads in (starts, picks)
-    ]
-    return Change(before=known[0], after=known[1])
+    )
+    width = len(picks) + 1
+    return Change.of(torch.bincount(before * width + after, minlength=width**2).view(width, width).tolist())
 
 
 def delta_interval(score: Score, references: Sequence[Score]) -> Interval | None:

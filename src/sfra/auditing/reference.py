@@ -12,7 +12,7 @@ import torch
 
 from sfra.attack.grid import Setting, seeds_of, settings_of
 from sfra.auditing.config import LATER, AuditConfig
-from sfra.auditing.findings import Facts, raise_findings
+from sfra.auditing.findings import facts_of, raise_findings
 from sfra.auditing.findings.fit import expected_of_reference
 from sfra.auditing.findings.registry import critical
 from sfra.auditing.measure import Evidence
@@ -49,7 +49,7 @@ class Reference:
         """Take the reference's own evidence; one that is as good as the model is said to be is not doubted either."""
         mine = scores(evidence.measured or ())
         config = AuditConfig(expect_accuracy=expected_of_reference(evidence.subject.answers, expect_accuracy))
-        raised = raise_findings(Facts(evidence=evidence, scores=mine, reference_scores=(), config=config))
+        raised = raise_findings(facts_of(evidence, mine, (), config))
         return cls(
             scores=mine,
             class_scores=class_scores(evidence.measured or (), evidence.subject.forget),

@@ -387,17 +387,6 @@ class AuditResult(Struct, frozen=True, kw_only=True):
         """Return the text of ``audit.json``."""
         return json.dumps(self.to_dict(), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
-    def value(self, path: str) -> float | None:
-        """Return a scalar of the result by its dotted name, such as ``rs``, ``forget.after`` or ``rs_at.0.02``.
-
-        Raises:
-            InputError: There is no such scalar.
-        """
-        scalars = self.scalars()
-        if path not in scalars:
-            raise InputError(f"the result has no scalar named {path!r}", expected=", ".join(sorted(scalars)), got=path)
-        return scalars[path]
-
     def scalars(self) -> dict[str, float | None]:
         """Return every number of the result that a gate can test, by dotted name."""
         found: dict[str, float | None] = {

@@ -29,7 +29,7 @@ class Rule:
 
 def last_epoch(trace: Trace) -> int:
     """Return the last epoch, without a look at any data."""
-    return len(trace.hits) - 1
+    return len(trace.right) - 1
 
 
 def best_epoch(trace: Trace) -> int:
@@ -62,7 +62,8 @@ def select(trace: Trace, rule: str, validation: Trace | None = None) -> int:
         validation: The same trajectory on validation data, disjoint from the evaluation data.
 
     >>> import torch
-    >>> trace = Trace(hits=torch.tensor([[9, 0], [9, 5], [9, 3]]), counts=torch.tensor([9, 9]), forget_classes=(1,))
+    >>> right = torch.tensor([[True, False, False], [True, True, True], [True, True, False]])
+    >>> trace = Trace(right=right, counts=torch.tensor([1, 2]), forget_classes=(1,))
     >>> select(trace, "source-free"), select(trace, "worst-case")
     (2, 1)
     """
@@ -72,8 +73,8 @@ def select(trace: Trace, rule: str, validation: Trace | None = None) -> int:
         return RULES[rule].choose(trace)
     if validation is None:
         raise InputError(f"the rule {rule} needs validation data", do="pass some, or use source-free")
-    if len(validation.hits) != len(trace.hits):
+    if len(validation.right) != len(trace.right):
         raise InputError(
-            "the two splits cover different numbers of epochs", expected=len(trace.hits), got=len(validation.hits)
+            "the two splits cover different numbers of epochs", expected=len(trace.right), got=len(validation.right)
         )
     return RULES[rule].choose(validation)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -18,19 +18,18 @@ from sfra.core.types import Curve
 class Trace:
     """What a trajectory recognises, epoch by epoch; epoch 0 is the released head.
 
-    >>> trace = Trace(hits=torch.tensor([[8, 0], [6, 3]]), counts=torch.tensor([8, 4]), forget_classes=(1,))
+    >>> right = torch.tensor([[True, True, False, False], [True, False, True, False]])
+    >>> trace = Trace(right=right, counts=torch.tensor([2, 2]), forget_classes=(1,))
     >>> trace.retain.tolist(), trace.forget.tolist(), trace.rs.tolist()
-    ([1.0, 0.75], [0.0, 0.75], [0.0, 0.75])
+    ([1.0, 0.5], [0.0, 0.5], [0.0, 0.5])
     """
 
-    hits: Int[Tensor, "epochs C"]
-    """Samples of each class that the head of each epoch classifies correctly."""
+    right: Bool[Tensor, "epochs samples"]
+    """Which samples the head of each epoch classifies correctly, by class and then as given."""
     counts: Int[Tensor, " C"]
     """Samples of each class."""
     forget_classes: tuple[int, ...]
     """Indices of the forget classes; all others are retain classes."""
-    right: Bool[Tensor, "epochs samples"] | None = None
-    """Which samples these are, by class and then as given; None where only their numbers are known."""
 
     def __post_init__(self) -> None:
         if self.forget_count == 0:
@@ -49,12 +48,18 @@ class Trace:
             )
 
     def __repr__(self) -> str:
-        """Show the accuracies and the score of the first and the last epoch; :meth:`to_dict` has all of them."""
+        """Show the accuracies and the score of the first and the last epoch."""
         counts = {"retain": self.retain_count, "forget": self.forget_count}
         moves = [f"{name} {ends(getattr(self, name), '.1%')} of {count:,}" for name, count in counts.items()]
-        epochs = counted(len(self.hits) - 1, "epoch", "epochs")
+        epochs = counted(len(self.right) - 1, "epoch", "epochs")
         parts = [epochs, *moves, f"rs {ends(self.rs, '.3f')}", f"forget_classes={self.forget_classes}"]
         return f"Trace({', '.join(parts)})"
+
+    @cached_property
+    def hits(self) -> Int[Tensor, "epochs C"]:
+        """Samples of each class that the head of each epoch classifies correctly."""
+        classes = self.right.split(self.counts.tolist(), 1)  # type: ignore[no-untyped-call]
+        return torch.stack([samples.sum(1) for samples in classes], 1)
 
     @property
     def per_class(self) -> Float[Tensor, "epochs C"]:
@@ -88,39 +93,21 @@ class Trace:
 
     def right_of(self, epoch: int, *, forget: bool) -> Bool[Tensor, " some"]:
         """Say which forget or which retain samples the head of an epoch classifies correctly."""
-        assert self.right is not None
         return self.right[epoch, torch.repeat_interleave(self._is_forget == forget, self.counts)]
 
     def joined(self, other: Trace) -> Trace:
         """Return the trace over the samples of both."""
-        right = None
-        if self.right is not None and other.right is not None:
-            labels = [torch.repeat_interleave(torch.arange(len(one.counts)), one.counts) for one in (self, other)]
-            right = torch.cat([self.right, other.right], 1)[:, torch.cat(labels).argsort(stable=True)]
-        hits, counts = self.hits + other.hits, self.counts + other.counts
-        return Trace(hits=hits, counts=counts, forget_classes=self.forget_classes, right=right)
+        labels = [torch.repeat_interleave(torch.arange(len(one.counts)), one.counts) for one in (self, other)]
+        right = torch.cat([self.right, other.right], 1)[:, torch.cat(labels).argsort(stable=True)]
+        return replace(self, right=right, counts=self.counts + other.counts)
 
     def only(self, label: int) -> Trace:
         """Return the same trace for one of the forget classes: the others count neither as forget nor as retain."""
         others = [one for one in self.forget_classes if one != label]
         kept = torch.ones(len(self.counts), dtype=torch.long)
         kept[others] = 0
-        right = None if self.right is None else self.right[:, torch.repeat_interleave(kept, self.counts).bool()]
-        hits, counts = self.hits * kept, self.counts * kept
-        return Trace(hits=hits, counts=counts, forget_classes=self.forget_classes, right=right)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain lists for JSON; the accuracy of a class without samples is None."""
-        missing = (self.counts == 0).tolist()
-        rows = self.per_class.tolist()
-        return {
-            "retain": self.retain.tolist(),
-            "forget": self.forget.tolist(),
-            "rs": self.rs.tolist(),
-            "per_class": [[None if m else a for a, m in zip(row, missing, strict=True)] for row in rows],
-            "counts": self.counts.tolist(),
-            "forget_classes": list(self.forget_classes),
-        }
+        right = self.right[:, torch.repeat_interleave(kept, self.counts).bool()]
+        return replace(self, right=right, counts=self.counts * kept)
 
     @property
     def _is_forget(self) -> Tensor:

@@ -5,9 +5,9 @@ from sfra.diagnostics.confidence import ClassConfidence, Confidence, confidence
 from sfra.diagnostics.diagnose import Diagnostics, diagnose, diagnose_parts
 from sfra.diagnostics.geometry import Geometry, MapPoint, geometry
 from sfra.diagnostics.margin import Agreement, Competitor, Margin, agreement, margin
-from sfra.diagnostics.sensitivity import Point, Sensitivity, sensitivity, sensitivity_from_rows
+from sfra.diagnostics.sensitivity import Point, Sensitivity, sensitivity
 from sfra.diagnostics.support import ProposalSupport, compare_support, describe_support
-from sfra.diagnostics.tradeoff import Budgeted, Efficient, StoredCurves, Tradeoff, pareto, tradeoff
+from sfra.diagnostics.tradeoff import Budgeted, Efficient, Tradeoff, pareto, tradeoff
 
 __all__ = [
     "Agreement",
@@ -25,7 +25,6 @@ __all__ = [
     "Point",
     "ProposalSupport",
     "Sensitivity",
-    "StoredCurves",
     "Tradeoff",
     "agreement",
     "alignment",
@@ -38,6 +37,5 @@ __all__ = [
     "margin",
     "pareto",
     "sensitivity",
-    "sensitivity_from_rows",
     "tradeoff",
 ]

@@ -11,6 +11,7 @@ from torch import Tensor
 from sfra.attack.grid import Setting
 from sfra.attack.probes import Probes
 from sfra.auditing.measure import Evidence
+from sfra.auditing.trace import Trace
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 from sfra.diagnostics.alignment import AlignmentOverSeeds, alignment, over_seeds
@@ -18,7 +19,7 @@ from sfra.diagnostics.confidence import Confidence, confidence
 from sfra.diagnostics.margin import BOOTSTRAP, POINTS, Margin, margin
 from sfra.diagnostics.record import Record
 from sfra.diagnostics.support import ProposalSupport, describe_support
-from sfra.diagnostics.tradeoff import BUDGETS, Accuracies, Tradeoff, tradeoff
+from sfra.diagnostics.tradeoff import BUDGETS, Tradeoff, tradeoff
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ def diagnose_parts(
     probes: Sequence[Probes],
     features: Float[Tensor, "samples d"] | None = None,
     labels: Int[Tensor, " samples"] | None = None,
-    traces: Sequence[Accuracies] = (),
+    traces: Sequence[Trace] = (),
     gain: float = 1.0,
     scale: str = "native",
     variant: str = "released",

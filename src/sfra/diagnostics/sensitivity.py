@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import msgspec
 
@@ -109,33 +108,3 @@ def sensitivity(
     return Sensitivity(
         scale=setting.scale.name, variant=setting.variant, rule=rule, points=tuple(points), left_out=left_out
     )
-
-
-def sensitivity_from_rows(
-    rows: Iterable[Mapping[str, Any]],
-    *,
-    scale: str = "canonical",
-    variant: str = "released",
-    rule: str = "source-free",
-) -> Sensitivity:
-    """Build the same result out of a benchmark's audit rows (:attr:`sfra.bench.rows.Rows.audits`) of one model.
-
-    Rows of another scale, variant or rule are passed over; a row that does not name its own counts.
-
-    >>> row = dict(n=9, m=2, rs=0.5, rs_std=None, retain_before=1, retain_after=1, forget_before=0, forget_after=0.3)
-    >>> sensitivity_from_rows([row]).points[0].forget_after
-    0.3
-    """
-    wanted = {"scale": scale, "variant": variant, "rule": rule}
-    mine = [dict(row) for row in rows if all(row.get(name, value) == value for name, value in wanted.items())]
-    points = sorted(msgspec.convert(mine, list[Point], strict=False), key=lambda point: (point.n, point.m))
-    places = [(point.n, point.m) for point in points]
-    twice = sorted({place for place in places if places.count(place) > 1})
-    if twice or not mine:
-        raise InputError(
-            "these rows are no grid of N and M",
-            expected=f"one row per (N, M) at scale {scale}, variant {variant}, rule {rule}",
-            got=f"several rows for {twice}" if twice else "no such row",
-            do="pass the rows of one model, one forget set and one kind of probes",
-        )
-    return Sensitivity(scale=scale, variant=variant, rule=rule, points=tuple(points))

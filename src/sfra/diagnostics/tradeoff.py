@@ -2,58 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
 
 import torch
 
-from sfra.auditing.trace import ends
-from sfra.core.errors import InputError, counted
+from sfra.auditing.result import RunTrace
+from sfra.auditing.trace import Trace
+from sfra.core.errors import InputError
 from sfra.core.metrics import mean_and_std, relearning_curve, rs_at_budget
 from sfra.core.types import Curve
 from sfra.diagnostics.record import Record
 
 BUDGETS = (0.0, 0.005, 0.01, 0.02, 0.03, 0.05, 0.075, 0.1)
 """Retain budgets ε at which RS is read by default."""
-
-
-@runtime_checkable
-class Accuracies(Protocol):
-    """Retain and forget accuracy per epoch, epoch 0 the released head; :class:`sfra.auditing.trace.Trace` is one."""
-
-    @property
-    def retain(self) -> Curve:
-        """Accuracy on retain samples, 0 to 1."""
-
-    @property
-    def forget(self) -> Curve:
-        """Accuracy on forget samples, 0 to 1."""
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class StoredCurves:
-    """Accuracies read back from a stored audit."""
-
-    retain: Curve
-    forget: Curve
-
-    def __repr__(self) -> str:
-        """Show the accuracies of the first and the last epoch."""
-        moves = f"retain {ends(self.retain, '.1%')}, forget {ends(self.forget, '.1%')}"
-        return f"StoredCurves({counted(len(self.retain) - 1, 'epoch', 'epochs')}, {moves})"
-
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> StoredCurves:
-        """Read one entry of ``trajectory`` in ``audit.json``.
-
-        >>> StoredCurves.from_json({"retain": [0.9, 0.8], "forget": [0.0, 0.5]}).forget.tolist()
-        [0.0, 0.5]
-        """
-        if entry.get("retain") is None or entry.get("forget") is None:
-            raise InputError("nothing was measured in this audit", expected="retain and forget accuracies per epoch")
-        retain, forget = (torch.tensor(entry[name], dtype=torch.float64) for name in ("retain", "forget"))
-        return cls(retain=retain, forget=forget)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,7 +50,7 @@ class Tradeoff(Record):
     """The mean curve: the change in retain accuracy is ``-ε`` or better. The same grid for every seed."""
 
 
-def tradeoff(traces: Sequence[Accuracies], *, epsilons: Sequence[float] = BUDGETS) -> Tradeoff:
+def tradeoff(traces: Sequence[Trace | RunTrace], *, epsilons: Sequence[float] = BUDGETS) -> Tradeoff:
     """Trace RS against the change in retain accuracy, over the seeds of one setting.
 
     Read off one seed's efficient epochs, RS as a function of the allowed loss is a staircase: at ``ε`` it is the best
@@ -96,27 +58,34 @@ def tradeoff(traces: Sequence[Accuracies], *, epsilons: Sequence[float] = BUDGET
     all be read at the same ``ε``: mean and deviation are those of RS@ε on a common grid.
 
     Args:
-        traces: Accuracies per epoch, one trace per seed.
+        traces: Accuracies per epoch, one trace per seed; those of a stored audit will do (``report.traces``).
         epsilons: The grid of budgets, fractions of 0 to 1.
 
-    >>> one = StoredCurves.from_json({"retain": [0.9, 0.9, 0.8], "forget": [0.0, 0.5, 1.0]})
-    >>> found = tradeoff([one], epsilons=[0.0])
+    >>> right = torch.tensor([[True, True, False, False], [True, True, True, False], [True, False, True, True]])
+    >>> found = tradeoff([Trace(right=right, counts=torch.tensor([2, 2]), forget_classes=(1,))], epsilons=[0.0])
     >>> [point.epoch for point in found.efficient[0]], round(found.budgets[0].rs, 4)
-    ([1, 2], 0.6667)
+    ([1], 0.6667)
     """
     if not traces:
         raise InputError("there is no trace", expected="one per seed, one or more")
-    efficient = []
-    for trace in traces:
-        rs, retain = relearning_curve(trace.retain, trace.forget).tolist(), trace.retain.double()
-        change = (retain - retain[0]).tolist()
+    curves, efficient = [_curves(trace) for trace in traces], []
+    for retain, forget in curves:
+        rs, change = relearning_curve(retain, forget).tolist(), (retain - retain[0]).tolist()
         efficient.append(tuple(Efficient(epoch=i, change=change[i], rs=rs[i]) for i in pareto(rs, change)))
     budgets = []
     for epsilon in sorted(map(float, epsilons)):
-        scores = tuple(rs_at_budget(trace.retain, trace.forget, epsilon) for trace in traces)
+        scores = tuple(rs_at_budget(retain, forget, epsilon) for retain, forget in curves)
         mean, std = mean_and_std(scores)
         budgets.append(Budgeted(epsilon=epsilon, rs=mean, rs_std=std, rs_seeds=scores))
     return Tradeoff(efficient=tuple(efficient), budgets=tuple(budgets))
+
+
+def _curves(trace: Trace | RunTrace) -> tuple[Curve, Curve]:
+    """Return retain and forget accuracy per epoch."""
+    if trace.retain is None or trace.forget is None:
+        raise InputError("nothing was measured in this audit", expected="retain and forget accuracies per epoch")
+    retain, forget = (torch.as_tensor(curve, dtype=torch.float64) for curve in (trace.retain, trace.forget))
+    return retain, forget
 
 
 def pareto(rs: Sequence[float], change: Sequence[float]) -> list[int]:

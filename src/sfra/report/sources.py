@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import msgspec
 
-from sfra.auditing.result import SCHEMA, AuditResult
+from sfra.auditing.result import AuditResult
 from sfra.auditing.stored import read_result
-from sfra.bench.contents import Bar, Change, Point, origin_of
+from sfra.bench.contents import Bar, Change, Origin, Point, origin_of
 from sfra.bench.engine.store import Store
 from sfra.bench.grid import open_store
 from sfra.bench.protocol import Protocol
@@ -21,7 +21,7 @@ from sfra.bench.report import READINGS, BenchReport, make_report
 from sfra.bench.rows import Rows, join
 from sfra.bench.tables.names import forget_of, place
 from sfra.bench.tasks.diagnosing import DIAGNOSTICS, GEOMETRY
-from sfra.core.errors import InputError, SfraError
+from sfra.core.errors import InputError
 from sfra.core.refusals import no_audit
 from sfra.report.classes import Names, names_of, set_name
 from sfra.report.figures import Setting
@@ -59,20 +59,9 @@ def find_audits(paths: Sequence[str | Path]) -> list[tuple[str, AuditResult]]:
     return [(name, read_audit(file)) for name, file in zip(clear, found, strict=True)]
 
 
-@contextmanager
-def reading(label: str) -> Iterator[None]:
+def reading(label: str) -> AbstractContextManager[None]:
     """Turn whatever goes wrong with the content of an audit, which may be a stranger's, into one message."""
-    try:
-        yield
-    except SfraError:
-        raise
-    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError) as problem:
-        raise InputError(
-            f"the audit {label} is damaged or incomplete",
-            expected=f"content as {SCHEMA} describes it",
-            got=f"{type(problem).__name__}: {problem}",
-            do="audit again with --out",
-        ) from None
+    return Origin(what=f"the audit {label}", do="audit again with --out").reading()
 
 
 @dataclass(frozen=True, kw_only=True)

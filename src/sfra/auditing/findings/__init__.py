@@ -4,7 +4,7 @@ Importing this package registers them all. Every code has its paragraph in ``doc
 """
 
 from sfra.auditing.findings import fit, reference, release, score
-from sfra.auditing.findings.facts import Facts
+from sfra.auditing.findings.facts import facts_of
 from sfra.auditing.findings.registry import FINDINGS, HIGH_RS, finding, raise_findings
 from sfra.auditing.findings.release import odd_rows
 from sfra.auditing.result import Finding, Severity
@@ -12,9 +12,9 @@ from sfra.auditing.result import Finding, Severity
 __all__ = [
     "FINDINGS",
     "HIGH_RS",
-    "Facts",
     "Finding",
     "Severity",
+    "facts_of",
     "finding",
     "fit",
     "odd_rows",

@@ -1,14 +1,14 @@
 """The registry of findings: one decorated function per code.
 
-A finding's function names in its parameters what it looks at: they are attributes of ``Facts``. Where one
-of them is unknown (None) the function is not called, unless the parameter has a default.
+A finding's function names in its parameters what it looks at, out of the facts of an audit. Where one of them is
+unknown (None) the function is not called, unless the parameter has a default.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from inspect import Parameter, signature
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from sfra.auditing.result import Finding, Severity
 from sfra.core.metrics import TOLERANCE
@@ -36,11 +36,11 @@ def finding(code: str) -> Callable[[F], F]:
     return register
 
 
-def raise_findings(facts: object) -> tuple[Finding, ...]:
+def raise_findings(facts: Mapping[str, Any]) -> tuple[Finding, ...]:
     """Return every finding that the facts give rise to, gravest first."""
     raised: list[Finding] = []
     for check in FINDINGS.values():
-        given = {name: getattr(facts, name) for name in signature(check).parameters}
+        given = {name: facts[name] for name in signature(check).parameters}
         unknown = [name for name, value in given.items() if value is None]
         if any(signature(check).parameters[name].default is Parameter.empty for name in unknown):
             continue
