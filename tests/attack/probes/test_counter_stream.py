@@ -52,7 +52,8 @@ def test_draws_are_routed_as_float64_routes_them(loops: Scan, classes: int, rank
 def test_only_draws_beyond_the_limits_of_their_class_are_kept(loops: Scan) -> None:
     weight, bias = head_of(10, 9)
     high, low = torch.linspace(0.5, 2.5, 10), torch.linspace(-2.5, -0.5, 10)
-    found = loops.scan(0, 1024, *(part.to(DEVICE) for part in (weight, bias)), SEED, high.to(DEVICE), low.to(DEVICE))
+    given = [part.to(DEVICE) for part in (weight, bias, high, low)]
+    found = loops.scan(0, 1024, given[0], given[1], SEED, given[2], given[3])
     logits = compiled_draws(np.arange(1024), 9, seed=SEED).astype(np.float64) @ weight.double().numpy().T
     logits += bias.double().numpy()
     sure, winner = exact_sureness(logits, "softmax"), logits.argmax(1)

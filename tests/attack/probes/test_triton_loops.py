@@ -40,9 +40,9 @@ def test_normals_are_those_of_the_compiled_loops_up_to_rounding(loops: Loops) ->
 
 def test_uniform_numbers_are_those_of_the_compiled_loops_bit_for_bit(loops: Loops) -> None:
     index, word, stream = [0, 5, 2**33 + 1], [0, 999, 21840], [2, 4, 5]
-    given = (torch.tensor(values, device=DEVICE) for values in (index, word, stream))
+    given = [torch.tensor(values, device=DEVICE) for values in (index, word, stream)]
     expected = [uniform_at(i, w, s, np.uint64(SEED)) for i, w, s in zip(index, word, stream, strict=True)]
-    assert loops.uniforms(*given, SEED).tolist() == expected
+    assert loops.uniforms(given[0], given[1], given[2], SEED).tolist() == expected
     alike = loops.uniforms(torch.tensor(index, device=DEVICE), 0, 2, 3)
     assert alike.tolist() == [uniform_at(i, 0, 2, np.uint64(3)) for i in index]
 
