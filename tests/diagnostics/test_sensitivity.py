@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import cache
 from typing import Any
 
 import pytest
@@ -13,6 +14,7 @@ from sfra.core.errors import InputError
 from sfra.diagnostics import sensitivity, sensitivity_from_rows
 
 
+@cache
 def audit_rows(scale: str = "canonical") -> list[dict[str, Any]]:
     """Rows as a benchmark keeps them: settings of the audit and one reading each."""
     toy, rows = hidden(), []
