@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from torch import Tensor
 
-from builders.audits import FORGET, KEPT, ROWS, D, knowing
+from builders.audits import FORGET, KEPT, D, knowing
 from sfra.attack.anchor import Anchor
 from sfra.attack.scale import KAPPA, SWEEP, Anchored, Canonical, Native, Scale, place, scale_curve
 from sfra.core.errors import InputError
@@ -177,16 +177,6 @@ def test_scale_common_row_and_common_bias_change_the_placed_head_by_rounding_onl
     torch.testing.assert_close(other.bias, one.bias, rtol=1e-6, atol=4 * noise)
 
 
-@pytest.mark.parametrize("change", [100.0, -100.0, 0.0])
-def test_the_forget_row_has_no_say_in_scale_centre_or_the_rows_of_others(change: float) -> None:
-    toy = knowing()
-    exploded = toy.with_row(change * ROWS[FORGET], 40.0 * change)
-    one, other = (place(t.head, [FORGET], scale=Canonical()) for t in (toy, exploded))
-    assert one.gain == other.gain
-    assert torch.equal(one.head.weight[KEPT], other.head.weight[KEPT])
-    assert torch.equal(one.head.bias[KEPT], other.head.bias[KEPT])
-
-
 @pytest.mark.parametrize("forget", [(FORGET,), (0, 5), (3, 4)])
 def test_a_head_without_its_forget_rows_is_placed_like_one_whose_rows_are_reset(forget: tuple[int, ...]) -> None:
     toy = knowing()
@@ -194,20 +184,8 @@ def test_a_head_without_its_forget_rows_is_placed_like_one_whose_rows_are_reset(
     restored = place(toy.without_row(*forget).head, forget, scale=Canonical(), variant="restored-row", seed=9)
     assert restored.head.fingerprint == reset.head.fingerprint
     assert restored.gain == reset.gain
-
-
-def test_fresh_rows_are_as_large_at_every_scale_and_follow_the_seed() -> None:
-    toy = knowing()
-    rows = {
-        (factor, seed): place(
-            toy.scaled(factor).head, [FORGET], scale=Canonical(), variant="reset-row", seed=seed
-        ).head.weight[FORGET]
-        for factor in (1.0, 0.37)
-        for seed in (0, 1)
-    }
-    assert torch.equal(rows[1.0, 0], rows[0.37, 0])
-    assert not torch.equal(rows[1.0, 0], rows[1.0, 1])
-    assert float(rows[1.0, 0].abs().max()) <= D**-0.5
+    other = place(toy.head, forget, scale=Canonical(), variant="reset-row", seed=8)
+    assert other.head.fingerprint != reset.head.fingerprint
 
 
 def test_a_constant_on_every_bias_does_not_start_a_fresh_row_far_from_the_others() -> None:
@@ -219,13 +197,6 @@ def test_a_constant_on_every_bias_does_not_start_a_fresh_row_far_from_the_others
     }
     assert abs(gaps[KAPPA]) < 1.0
     assert gaps[None] > 14.0  # control: at native scale it does
-
-
-def test_one_extreme_retain_bias_does_not_shift_the_others() -> None:
-    toy = knowing()
-    broken = toy.with_row(ROWS[0], -1000.0, label=0)
-    one, other = (place(t.head, [FORGET], scale=Canonical()).head.bias[[1, 3, 4, 5]] for t in (toy, broken))
-    assert float((one - other).abs().max()) < 0.2
 
 
 def equal_rows() -> Tensor:
@@ -293,17 +264,6 @@ def test_area_and_rs_at_a_level_agree_with_dense_interpolation(seed: int, level:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
 def test_a_model_that_relearns_like_its_reference_has_no_area(curve: list[float]) -> None:
     assert scale_curve(curve, curve).area == pytest.approx(0.0, abs=1e-12)
-
-
-@given(st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=12))
-def test_the_area_stays_within_a_half(pairs: list[tuple[float, float]]) -> None:
-    rs, reference = zip(*pairs, strict=True)
-    assert -0.5 <= scale_curve(rs, reference).area <= 0.5
-
-
-def test_a_class_that_comes_back_where_the_reference_gives_nothing_has_the_largest_area() -> None:
-    assert scale_curve([0.5, 1.0], [0.0, 0.0]).area == pytest.approx(0.5)
-    assert scale_curve([0.0, 0.0], [0.5, 1.0]).area == pytest.approx(-0.5)
 
 
 def test_the_level_itself_counts_and_a_reference_that_never_reaches_it_leaves_the_maximum() -> None:

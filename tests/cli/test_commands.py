@@ -150,9 +150,7 @@ def complete(line: str) -> list[str]:
     ("line", "offered"),
     [
         ("sfra au", ["audit"]),
-        ("sfra audit x --no-r", ["--no-reset-row"]),
         ("sfra list sca", ["scales"]),
-        ("sfra bench run digits-t", ["digits-tiny"]),
         ("sfra audit ./mod", []),
     ],
 )

@@ -107,12 +107,6 @@ def test_labels_that_are_names_are_said_to_be_numbered(files: Files, run: Run) -
     assert "features, labels by names in sorted order)" in words(run("doctor", files.head, "--data", named).out)
 
 
-def test_inputs_that_go_in_as_they_are_are_not_prepared(files: Files, run: Run) -> None:
-    np.savez("ready.npz", inputs=np.zeros((4, 1, 8, 8), dtype=np.float32), labels=np.arange(4))
-    ran = run("doctor", files.state_dict, "--arch", "small-mlp", "--data", "ready.npz", "--mean", "0.5")
-    assert (ran.code, "there are no images to prepare" in ran.err) == (2, True)
-
-
 def test_output_that_the_model_lost_is_pointed_out(files: Files, run: Run) -> None:
     ran = run("doctor", files.headless, "--data", files.features)
     assert ran.code == 2

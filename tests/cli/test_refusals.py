@@ -18,35 +18,33 @@ import torch
 from PIL import Image
 
 from builders.cli import BIAS, FORGET, LABELS, SMALL, WEIGHT, Files, Run, write_head
+from builders.releases import Bomb
 from sfra.core.head import Head
 
 Arguments = tuple[object, ...]
 
 
-class Bomb:
-    """Creates a file when it is unpickled."""
-
-    def __reduce__(self) -> tuple[Callable[..., object], tuple[object, ...]]:
-        return Path.touch, (Path("exploded"),)
-
-
-def test_the_bomb_would_go_off(files: Files) -> None:
-    pickle.loads(pickle.dumps(Bomb()))
-    assert Path("exploded").exists()
+def bomb() -> Bomb:
+    return Bomb(Path("exploded").absolute())
 
 
 def bare_pickle(files: Files) -> Arguments:
-    Path("model.pth").write_bytes(pickle.dumps(Bomb()))
+    Path("model.pth").write_bytes(pickle.dumps(bomb()))
     return ("model.pth", "--arch", "small-mlp", "--forget", 3)
 
 
 def torch_archive(files: Files) -> Arguments:
-    torch.save({"state_dict": {"weight": torch.ones(5, 8)}, "extra": Bomb()}, "model.pt")
+    torch.save({"state_dict": {"weight": torch.ones(5, 8)}, "extra": bomb()}, "model.pt")
     return ("model.pt", "--forget", 3)
 
 
 def pickled_features(files: Files) -> Arguments:
-    np.savez("bomb.npz", features=np.array([Bomb()], dtype=object), labels=LABELS[:1], allow_pickle=True)
+    np.savez(
+        "bomb.npz",
+        features=np.array([bomb()], dtype=object),
+        labels=LABELS[:1],
+        allow_pickle=True,
+    )
     return (files.head, "--forget", 3, "--data", "bomb.npz")
 
 
@@ -63,15 +61,6 @@ def test_audit_does_not_open_a_file_that_would_run_code(
 ) -> None:
     refused(files, run, case(files), message)
     assert not Path("exploded").exists()
-
-
-def with_weight(value: float) -> Callable[[Files], Arguments]:
-    def case(files: Files) -> Arguments:
-        weight = WEIGHT.copy()
-        weight[2, 1] = value
-        return (write_head(files.folder / "bad.npz", weight), "--forget", 3)
-
-    return case
 
 
 def truncated(files: Files) -> Arguments:
@@ -91,26 +80,8 @@ def plain(*options: object) -> Callable[[Files], Arguments]:
 
 
 REFUSED = {
-    "nan weights": (with_weight(np.nan), "NaN"),
     "truncated safetensors": (truncated, "cut.safetensors"),
-    "unknown proposal": (plain("--forget", 3, "--proposal", "cauchy"), "cauchy"),
-    "unknown scale": (plain("--forget", 3, "--scale", "big"), "scale"),
-    "unknown device": (plain("--forget", 3, "--device", "abacus"), "abacus"),
-    "missing model": (lambda files: ("nowhere.npz", "--forget", 3), "nowhere.npz"),
-    "missing data": (plain("--forget", 3, "--data", "nowhere.npz"), "nowhere.npz"),
-    "images for a state dict without an architecture": (
-        lambda files: (files.state_dict, "--forget", 3, "--data", "digits"),
-        "with --arch",
-    ),
     "a key for a head": (plain("--forget", 3, "--key", "ema"), "a key belongs to a state dict"),
-    "a layer that is not there": (
-        lambda files: (files.state_dict, "--forget", 3, "--head-key", "nothing"),
-        "no linear layer 'nothing'",
-    ),
-    "features without those of the reference": (
-        lambda files: (files.head, "--forget", 3, "--data", files.features, "--reference", files.reference),
-        "--reference-data",
-    ),
     "classes that no draw reaches": (out_of_reach, "class 0 never wins: the inputs that are assigned to it are out of"),
     **{
         f"the device {name}, which torch only has a name for": (
@@ -120,11 +91,7 @@ REFUSED = {
         for name in ("privateuseone", "hpu", "mkldnn", "meta")
     },
     "epochs without measure": (plain("--forget", 3, "--epochs", 2**32), "does not fit\n  expected: int <= 1000000\n"),
-    "epochs beyond an integer": (plain("--forget", 3, "--epochs", 10**30), "epochs does not fit"),
     "seeds without measure": (plain("--forget", 3, "--seeds", 10**9), "seeds does not fit\n  expected: int <= 10000\n"),
-    "a seed without measure": (plain("--forget", 3, "--seed", 10**20), "seed"),
-    "pools that cannot be counted": (plain("--forget", 3, "--n", 10**30), "pools"),
-    "unknown option": (plain("--forget", 3, "--prposal", "gaussian"), "--proposal"),
     "no forget class": (plain(), "--forget"),
 }
 
@@ -180,7 +147,7 @@ def test_a_head_of_denormal_numbers_is_audited(files: Files, run: Run) -> None:
     assert run("audit", head, "--forget", FORGET, *SMALL, "--quiet").code == 0
 
 
-@pytest.mark.parametrize("value", [{}, "", [], None, -1, 0.5])
+@pytest.mark.parametrize("value", [None, -1])
 def test_a_reference_with_a_count_that_is_none_is_refused(files: Files, run: Run, value: object) -> None:
     data = ("--data", files.reference_features, *SMALL, "--json")
     audit = json.loads(run("audit", files.reference, "--forget", FORGET, *data).out)

@@ -114,14 +114,6 @@ def test_interrupted_run_says_how_to_go_on_and_does(files: Files, run: Run, monk
     assert all(torch.equal(value, undisturbed[name]) for name, value in ended.items())
 
 
-def test_unfinished_run_of_another_command_is_refused(files: Files, run: Run) -> None:
-    run(*TRAIN, "--out", "m", "--quiet")
-    Path("m.resume").write_text("something else")
-    ran = run(*TRAIN, "--out", "m", "--quiet")
-    assert ran.code == 2
-    assert "m.resume" in ran.err
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -80,11 +80,6 @@ def test_reference_is_trained_by_the_recipe_of_the_original(files: Files, run: R
     assert "--method retrained --recipe digits-small-mlp --out reference-7" in next_lines(own)[0]
 
 
-def test_own_method_goes_by_its_address(original: Path, run: Run) -> None:
-    code, out, _ = unlearn(run, "--forget", 7, "--method", "sfra.unlearn.finetune:Finetune", "--json")
-    assert (code, json.loads(out)["method"]) == (0, "finetune")
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -112,9 +107,12 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {str(path): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
 
 
-@pytest.mark.parametrize("before", ["nothing", "an earlier model"])
 @pytest.mark.parametrize(
-    "moment", ["sfra.cli.progress.Lines.__call__", "sfra.models.backbones.checkpoint.processor_config"]
+    ("before", "moment"),
+    [
+        ("nothing", "sfra.cli.progress.Lines.__call__"),
+        ("an earlier model", "sfra.models.backbones.checkpoint.processor_config"),
+    ],
 )
 def test_interrupted_run_leaves_everything_as_it_was_and_can_be_repeated(
     original: Path, run: Run, monkeypatch: pytest.MonkeyPatch, before: str, moment: str

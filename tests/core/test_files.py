@@ -13,6 +13,7 @@ import torch
 from numpy.typing import NDArray
 from safetensors.torch import save_file
 
+from builders.releases import Bomb
 from sfra.core import files
 from sfra.core.errors import InputError, UnsafeFileError
 from sfra.core.files import read_arrays, write_atomically, write_npz
@@ -22,16 +23,6 @@ ARRAYS: dict[str, NDArray[Any]] = {
     "bias": np.ones(3),
     "count": np.array(7),
 }
-
-
-class Bomb:
-    """Leaves a mark when it is unpickled."""
-
-    def __init__(self, mark: Path) -> None:
-        self.mark = mark
-
-    def __reduce__(self) -> tuple[object, ...]:
-        return (os.mkdir, (str(self.mark),))
 
 
 def refusal(path: Path) -> str:

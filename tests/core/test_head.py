@@ -42,10 +42,6 @@ def test_numbers_of_any_kind_become_a_float32_matrix(weight: Any) -> None:
     assert (head.classes, head.width) == (3, 2)
 
 
-def test_a_head_without_bias_has_a_bias_of_zero() -> None:
-    assert Head(ROWS).bias.tolist() == [0.0, 0.0, 0.0]
-
-
 def test_a_head_keeps_copies_and_not_views() -> None:
     weight, bias = torch.tensor(ROWS), torch.zeros(3)
     array = np.array(ROWS, np.float32)

@@ -54,15 +54,6 @@ def test_the_scale_of_the_head_does_not_matter() -> None:
     assert [one.assigned for one in found.classes] == [one.assigned for one in native.classes]
 
 
-def test_samples_far_from_every_boundary_have_no_gap_and_samples_on_one_do() -> None:
-    head = Head(10.0 * torch.eye(4))
-    retain, labels = 3.0 * torch.eye(4)[:3], torch.tensor([0, 1, 2, 3])
-    sure = confidence(head, torch.cat([retain, retain[:1]]), labels, [3])
-    unsure = confidence(head, torch.cat([retain, torch.tensor([[1.0, 1.0, 1.0, 0.0]])]), labels, [3])
-    assert sure.gap == pytest.approx(0.0, abs=1e-6)
-    assert unsure.gap == pytest.approx(2 / 3, abs=1e-3)
-
-
 def test_a_head_that_still_answers_the_forget_class_assigns_nothing() -> None:
     found = confidence(Head(torch.eye(4)), torch.eye(4), torch.arange(4), [3])
     assert (found.assigned, found.assigned_confidence, found.gap, found.matched_gap) == (0, None, None, None)

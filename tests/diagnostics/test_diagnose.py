@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from dataclasses import dataclass
 from typing import Any
 
@@ -122,9 +120,3 @@ def test_nested_records_become_plain_values_with_seven_digits() -> None:
         "named": {"3": True},
         "text": None,
     }
-
-
-def test_importing_the_diagnostics_does_not_load_scikit_learn() -> None:
-    script = "import sys, sfra.diagnostics; print([m for m in sys.modules if m.split('.')[0] == 'sklearn'])"
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stdout.strip()) == (0, "[]")

@@ -14,7 +14,6 @@ from torch import Tensor, nn
 
 from builders.diagnostics import Labelled, Scene, scene
 from sfra.core.errors import InputError
-from sfra.core.head import Head
 from sfra.diagnostics import agreement, margin
 from sfra.diagnostics.margin import BINS, QUANTILES
 
@@ -125,15 +124,6 @@ def test_the_seed_decides_the_bootstrap_and_nothing_else_and_the_global_generato
     assert one == same
     assert one.agreement != other.agreement
     assert one.competitors == other.competitors
-
-
-def test_a_flat_head_makes_the_approximation_exact() -> None:
-    toy = scene()
-    found = margin(Head(torch.zeros(5, 7)), toy.probes, toy.features, toy.labels, [1])[0]
-    assert found.agreement.slope_through_origin == pytest.approx(1.0, abs=1e-12)
-    assert found.agreement.pearson == pytest.approx(1.0, abs=1e-9)
-    assert found.agreement.sign_agreement == 1.0
-    assert all(one.residual == pytest.approx(0.0, abs=1e-12) for one in found.competitors)
 
 
 def test_another_forget_class_is_no_competitor_but_stays_in_the_softmax() -> None:

@@ -30,14 +30,6 @@ def test_every_proposal_is_described_as_its_probes_are() -> None:
     assert json.loads(json.dumps(rows[0].to_dict())) == rows[0].to_dict()
 
 
-def test_proposals_differ_as_their_definitions_say() -> None:
-    rows = {row.proposal: row for row in compare_support(hidden().head, [FORGET], n=400, m=20, threads=1)}
-    assert rows["gaussian"].negative_coordinates == pytest.approx(0.5, abs=0.05)
-    assert rows["gaussian"].zero_coordinates == 0.0
-    assert rows["relu-gaussian"].zero_coordinates == pytest.approx(0.5, abs=0.1)
-    assert rows["abs-gaussian"].nonnegative_vectors == rows["relu-gaussian"].nonnegative_vectors == 1.0
-
-
 def test_a_proposal_that_cannot_reach_a_class_says_so_and_the_others_go_on() -> None:
     # No non-negative vector is answered as class 0; half of the Gaussian ones are.
     toy = hidden()

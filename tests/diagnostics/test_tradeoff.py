@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from statistics import fmean, stdev
 from typing import Any
 
@@ -93,7 +94,6 @@ def test_the_trajectory_of_an_audit_can_be_read() -> None:
         (lambda: tradeoff([curves([(0.9, 0.0)])], epsilons=[5.0]), "this looks like a percentage"),
     ],
 )
-def test_what_has_no_trade_off_is_refused(call: object, message: str) -> None:
-    assert callable(call)
+def test_what_has_no_trade_off_is_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InputError, match=message):
         call()

@@ -81,31 +81,28 @@ def test_a_diverged_model_is_neither_saved_nor_loaded(name: str, tmp_path: Path)
             load(place)
 
 
-@pytest.mark.parametrize("load", [load_model, sfra.load])
 @pytest.mark.parametrize("classes", [10**9, 0, 3, 4.0, "4", True])
-def test_a_claimed_number_of_classes_is_not_believed(load: Any, classes: Any, folder: Path) -> None:
+def test_a_claimed_number_of_classes_is_not_believed(classes: Any, folder: Path) -> None:
     edit(folder / "config.json", num_labels=classes)
     with pytest.raises(InputError, match=r"number of classes"):
-        load(folder)
+        load_model(folder)
     edit(folder / "config.json", num_labels=None, id2label={str(i): "x" for i in range(5)})
     with pytest.raises(InputError, match=r"(?s)disagree about the number of classes.*expected: 4.*got: +5"):
-        load(folder)
+        load_model(folder)
     place = save_model(folder.parent / "vit", build("tiny-vit", classes=4), backbone="tiny-vit", classes=4)
     edit(place / "config.json", num_labels=10**9, id2label=None, label2id=None)
     with pytest.raises(InputError, match="number of classes that makes no sense"):  # transformers never sees it
-        load(place)
+        load_model(place)
 
 
-@pytest.mark.parametrize("load", [load_model, sfra.load])
 @pytest.mark.parametrize("backbone", ["vit-b-16", None, ["small-cnn"], "small\x1b[31m"])
-def test_an_unknown_backbone_is_one_message(load: Any, backbone: Any, folder: Path) -> None:
+def test_an_unknown_backbone_is_one_message(backbone: Any, folder: Path) -> None:
     edit(folder / "config.json", backbone=backbone)
     with pytest.raises(InputError, match=r"(?s)a backbone that is not known here.*small-cnn.*import") as caught:
-        load(folder)
+        load_model(folder)
     assert "\x1b" not in str(caught.value)
 
 
-@pytest.mark.parametrize("load", [load_model, sfra.load])
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -120,11 +117,11 @@ def test_an_unknown_backbone_is_one_message(load: Any, backbone: Any, folder: Pa
         ({"classifier.weight": torch.zeros(()), "classifier.bias": None}, r"disagree about the number of classes"),
     ],
 )
-def test_weights_that_do_not_fit_are_refused(load: Any, change: dict[str, Any], message: str, folder: Path) -> None:
+def test_weights_that_do_not_fit_are_refused(change: dict[str, Any], message: str, folder: Path) -> None:
     weights = {**load_file(folder / "model.safetensors"), **change}
     save_file({key: value for key, value in weights.items() if value is not None}, folder / "model.safetensors")
     with pytest.raises(InputError, match=message):
-        load(folder)
+        load_model(folder)
 
 
 @pytest.mark.parametrize("load", [load_model, sfra.load])

@@ -62,22 +62,6 @@ def test_pixels_and_labels_are_those_of_a_plain_loop() -> None:
     assert 0 in areas
 
 
-def test_a_label_weighs_as_many_pixels_as_are_left_of_its_image() -> None:
-    pixels = torch.arange(CLASSES).double().view(-1, 1, 1, 1).expand(-1, 2, 6, 8)
-    for found, labels in mix(1.0, [(pixels, torch.arange(CLASSES))] * 50):
-        counted = torch.stack([(found == value).double().mean((1, 2, 3)) for value in range(CLASSES)], 1)
-        torch.testing.assert_close(labels, counted)
-        torch.testing.assert_close(labels.sum(1), torch.ones(CLASSES, dtype=torch.float64))
-
-
-def test_the_probability_is_the_share_of_batches_that_are_mixed_and_their_own_pixels_stay() -> None:
-    data = images(6)
-    before = data.images.clone()
-    changed = [not torch.equal(found, before) for found, _ in mix(0.3, [(data.images, data.labels)] * 1000)]
-    assert 0.2 < sum(changed) / 1000 < 0.32  # a box may be empty
-    assert torch.equal(data.images, before)
-
-
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 def test_soft_labels_of_batches_that_are_not_mixed_give_the_loss_of_the_classes(smoothing: float) -> None:
     data = images()

@@ -75,8 +75,10 @@ SAVED: dict[str, Callable[[Weights], dict[str, Any]]] = {
 }
 
 
-@pytest.mark.parametrize("suffix", [".pt", ".pth.tar", ".bin", ".ckpt", ""])
-@pytest.mark.parametrize("saved", SAVED)
+@pytest.mark.parametrize(
+    ("saved", "suffix"),
+    [*((saved, ".pt") for saved in SAVED), *(("lightning", suffix) for suffix in (".pth.tar", ".bin", ".ckpt", ""))],
+)
 def test_the_weights_are_found_wherever_a_training_script_put_them(
     model: nn.Module, tmp_path: Path, saved: str, suffix: str
 ) -> None:
@@ -282,9 +284,9 @@ def test_without_an_architecture_and_a_linear_layer_the_known_ones_are_listed(tm
 
 
 def test_very_many_parts_that_fit_are_one_message(tmp_path: Path) -> None:
-    layers = {f"a{i}.{name}": torch.zeros(1) for i in range(20_000) for name in ("weight", "bias")}
+    layers = {f"a{i}.{name}": torch.zeros(1) for i in range(2000) for name in ("weight", "bias")}
     save_file(layers, tmp_path / "many.safetensors")
-    with pytest.raises(InputError, match=r"(?s)holds 20000 sets of weights that fit.*a0, a1") as caught:
+    with pytest.raises(InputError, match=r"(?s)holds 2000 sets of weights that fit.*a0, a1") as caught:
         load(tmp_path / "many.safetensors", arch=lambda: nn.Linear(64, 5))
     assert len(str(caught.value)) < 1000
 

@@ -212,14 +212,6 @@ def test_an_adapter_beside_its_base_is_refused(folder: Path) -> None:
         load(folder)
 
 
-def test_missing_shards_are_named(tmp_path: Path) -> None:
-    folder = save(tiny("tiny-resnet"), tmp_path / "tiny", max_shard_size="4KB")
-    shard = sorted(folder.glob("model-*.safetensors"))[0]
-    shard.unlink()
-    with pytest.raises(InputError, match=f"(?s)tiny is incomplete.*1 missing: {shard.name}"):
-        load(folder)
-
-
 @pytest.mark.parametrize(
     "name",
     ["../outside.safetensors", "/etc/passwd", "sub/x.safetensors", "pytorch_model.bin", "a" * 5000 + ".safetensors"],
@@ -240,7 +232,7 @@ def test_an_odd_index_is_refused(folder: Path, content: str) -> None:
         load(folder)
 
 
-@pytest.mark.parametrize("share", [0.0, 0.02, 0.5, 0.99])
+@pytest.mark.parametrize("share", [0.0, 0.99])
 def test_truncated_weights_are_refused(folder: Path, share: float) -> None:
     file = folder / "model.safetensors"
     file.write_bytes(file.read_bytes()[: int(share * file.stat().st_size)])

@@ -9,7 +9,7 @@ from PIL import Image
 from torch import Tensor
 
 from sfra.release import resample
-from sfra.release.resample import FILTERS, ONE, by_matrices, by_pillow, resize, weights
+from sfra.release.resample import FILTERS, by_matrices, by_pillow, resize
 
 
 def pixels(*shape: int, seed: int = 0) -> Tensor:
@@ -52,14 +52,6 @@ def test_images_that_are_no_bytes_keep_their_precision() -> None:
     images = torch.rand(2, 1, 20, 20, generator=torch.Generator().manual_seed(0))
     got = resize(images, (10, 10), "box")
     torch.testing.assert_close(got, images.reshape(2, 1, 10, 2, 10, 2).mean((3, 5)))
-
-
-@pytest.mark.parametrize("how", FILTERS)
-def test_the_weights_of_a_new_sample_sum_to_one(how: str) -> None:
-    for length, size in ((40, 13), (13, 40), (7, 7), (1, 9), (9, 1)):
-        matrix = weights(length, size, how)
-        assert matrix.shape == (size, length)
-        assert np.abs(matrix.sum(1) - ONE).max() <= length / 2
 
 
 def test_images_are_resized_in_parts_that_fit_into_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import subprocess
-import sys
 import warnings
 import zipfile
 from collections.abc import Callable
@@ -47,19 +44,14 @@ def test_a_malicious_pickle_is_never_executed(tmp_path: Path, write: str, arch: 
         assert marker.exists()
 
 
-def test_an_environment_that_asks_for_unsafe_loading_changes_nothing(tmp_path: Path) -> None:
-    file, marker = tmp_path / "evil.pt", tmp_path / "marker"
-    torch.save(Bomb(marker), file)
-    code = f"import sfra.release as r\ntry: r.load({str(file)!r})\nexcept Exception as e: print(type(e).__name__)"
-    result = subprocess.run(
-        [sys.executable, "-c", code],
-        env={**os.environ, "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD": "1"},
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert result.stdout.strip() == "UnsafeFileError"
-    assert not marker.exists()
+def test_an_environment_that_asks_for_unsafe_loading_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.save(Bomb(tmp_path / "marker"), tmp_path / "evil.pt")
+    monkeypatch.setenv("TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD", "1")
+    with pytest.raises(UnsafeFileError):
+        load(tmp_path / "evil.pt")
+    assert not (tmp_path / "marker").exists()
 
 
 def test_a_checkpoint_with_other_objects_is_refused(tmp_path: Path) -> None:
@@ -93,13 +85,6 @@ def test_a_truncated_file_is_refused(tmp_path: Path, suffix: str, share: float) 
     file.write_bytes(content[: int(share * len(content))])
     with pytest.raises(InputError, match=f"cut{suffix} cannot be read"):
         load(file, arch=ARCH)
-
-
-def test_a_safetensors_file_that_declares_more_than_it_holds_is_refused(tmp_path: Path) -> None:
-    header = b'{"fc.weight":{"dtype":"F32","shape":[1000000000000,9],"data_offsets":[0,36000000000000]}}'
-    (tmp_path / "huge.safetensors").write_bytes(len(header).to_bytes(8, "little") + header + b"\0" * 64)
-    with pytest.raises(InputError, match=r"huge\.safetensors cannot be read"):
-        load(tmp_path / "huge.safetensors", arch=ARCH)
 
 
 def nested() -> Tensor:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from itertools import combinations
 from pathlib import Path
@@ -18,7 +17,7 @@ from sfra.core.errors import InputError
 from sfra.data import load_data
 from sfra.models import recipes
 from sfra.models.backbones import build
-from sfra.models.backbones.checkpoint import Checkpoint, load_model
+from sfra.models.backbones.checkpoint import Checkpoint
 from sfra.models.recipes import Recipe
 from sfra.unlearn.make import run_seed, train_model, unlearn_model
 
@@ -150,14 +149,6 @@ def test_a_model_that_is_not_finite_is_refused(original: Checkpoint, monkeypatch
     monkeypatch.setattr("sfra.unlearn.base.mean_loss", lambda losses, epoch: 0.0)
     with pytest.raises(InputError, match=r"the unlearned model is not finite\n(.*\n)  got: +NaN or infinity in enc"):
         unlearn_model(original, data="digits", method="delete", forget=(7,), settings={"epochs": 1})
-
-
-def test_facts_are_json_and_travel_with_the_model(original: Checkpoint, tmp_path: Path) -> None:
-    facts = json.loads(json.dumps(original.notes, allow_nan=False))
-    loaded = load_model(original.save(tmp_path / "model"))
-    assert loaded.notes == facts
-    assert loaded.preprocess == original.preprocess
-    assert all(torch.equal(value, weights(original)[name]) for name, value in loaded.model.state_dict().items())
 
 
 def test_a_stopped_training_goes_on(original: Checkpoint, tmp_path: Path) -> None:

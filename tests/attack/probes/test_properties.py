@@ -1,8 +1,6 @@
 """What must hold of every run: the laws of the draws, their independence, and the same probes from the same seed."""
 
 import math
-import subprocess
-import sys
 from collections.abc import Callable
 from typing import Any
 
@@ -11,9 +9,10 @@ import pytest
 import torch
 from scipy import stats
 
-from builders.algorithm import HEAD, SMALL, compiled_draws
+from builders.algorithm import HEAD, SMALL, compiled_draws, normal
 from sfra.attack.probes import Probes, codes, proposals, sample_probes, scores
 from sfra.attack.probes.stream import CompiledStream
+from sfra.core.cpu import one_thread
 from sfra.core.head import Head
 
 LAWS: dict[str, tuple[int, Any, Callable[[int], float]]] = {
@@ -123,21 +122,18 @@ def test_threads_chunks_and_tiles_leave_the_probes_bit_identical(score: str, mon
         assert same(first, sampled(3))
 
 
-SEVERAL_THREAD_COUNTS = """
-import torch
-from sfra.core.head import Head
-from sfra.attack.probes import sample_probes
-W = torch.randn(200, 768, generator=torch.Generator().manual_seed(0)) / 10
-torch.set_num_threads(1)
-one = sample_probes(Head(W), 0, n=60, m=20).samples
-torch.set_num_threads(2)
-assert torch.equal(one, sample_probes(Head(W), 0, n=60, m=20).samples), "the probes changed"
-"""
-
-
 def test_the_number_of_torch_threads_leaves_the_probes_bit_identical() -> None:
-    done = subprocess.run([sys.executable, "-c", SEVERAL_THREAD_COUNTS], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
+    def sampled() -> Probes:
+        return sample_probes(Head(normal(200, 768) / 10), 0, n=60, m=20)
+
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(2)
+        two = sampled()
+    finally:
+        torch.set_num_threads(before)
+    with one_thread():
+        assert same(sampled(), two)
 
 
 def test_global_generators_and_the_head_are_left_alone() -> None:

@@ -11,24 +11,10 @@ from sfra.attack.probes import proposals
 from sfra.attack.probes.proposals import support
 from sfra.core.errors import InputError
 
-LAWS = {
-    "gaussian": stats.norm().cdf,
-    "uniform": stats.uniform(-math.sqrt(3), 2 * math.sqrt(3)).cdf,
-    "laplace": stats.laplace(0, math.sqrt(0.5)).cdf,
-    "abs-gaussian": stats.halfnorm().cdf,
-}
-
 
 def torch_draws(name: str, rows: int, width: int, seed: int = 5) -> Tensor:
     generator = torch.Generator().manual_seed(seed)
     return proposals.get(name).fill(torch.empty(rows, width), generator)
-
-
-@pytest.mark.parametrize("name", LAWS)
-def test_the_torch_draws_follow_the_named_law(name: str) -> None:
-    values = torch_draws(name, 50_000, 4).double().numpy()
-    assert stats.kstest(values.ravel(), LAWS[name]).pvalue > 1e-3
-    assert np.abs(np.corrcoef(values.T) - np.eye(4)).max() < 5 / math.sqrt(50_000)
 
 
 @pytest.mark.parametrize("name", proposals.names())
@@ -43,9 +29,10 @@ def test_torch_and_the_kernels_draw_from_the_same_law(name: str) -> None:
 def test_only_the_gaussian_is_rotation_invariant() -> None:
     assert [name for name in proposals.names() if proposals.get(name).isotropic] == ["gaussian"]
     rotation = torch.linalg.qr(torch.randn(8, 8, generator=torch.Generator().manual_seed(0))).Q
-    for name in LAWS:
-        turned = (torch_draws(name, 50_000, 8) @ rotation).double().numpy().ravel()
-        assert (stats.kstest(turned, LAWS[name]).pvalue > 1e-3) == proposals.get(name).isotropic
+    for name in proposals.names():
+        plain, turned = torch_draws(name, 50_000, 8, seed=6), torch_draws(name, 50_000, 8) @ rotation
+        alike = stats.ks_2samp(plain.numpy().ravel(), turned.numpy().ravel()).pvalue > 1e-3
+        assert alike == proposals.get(name).isotropic
 
 
 def test_support_counts_signs_zeros_and_lengths() -> None:

@@ -48,7 +48,7 @@ def costs(pools: Pools) -> tuple[float, float]:
 landed_counts = st.lists(st.integers(0, N - 1), min_size=1, max_size=6)
 
 
-@settings(deadline=None, max_examples=400)
+@settings(deadline=None, max_examples=150)
 @given(landed_counts, st.integers(WARM_UP, 2**34))
 def test_the_stream_goes_on_exactly_while_that_is_the_cheaper_way(landed: list[int], draws: int) -> None:
     pools = pools_after(max(draws, 2 * sum(landed)), landed)

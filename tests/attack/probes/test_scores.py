@@ -58,14 +58,6 @@ def test_probabilities_tie_in_float32_where_log_odds_do_not() -> None:
         assert len(set(sureness(logits, scores.get(score)).tolist())) == 300
 
 
-def test_equal_logits_are_the_least_sure_of_all() -> None:
-    logits = torch.cat([torch.zeros(1, 10), logits_at(0.5, 10)])
-    for score in ("softmax", "entropy"):
-        assert int(sureness(logits, scores.get(score)).argmin()) == 0
-    assert float(sureness(logits[:1], scores.get("softmax"))) == pytest.approx(-np.log(9), abs=1e-6)
-    assert float(sureness(logits[:1], scores.get("entropy"))) == pytest.approx(-np.log(np.log(10)), abs=1e-6)
-
-
 @pytest.mark.parametrize("score", NAMES)
 @pytest.mark.parametrize("classes", [3, 4, 50])
 def test_moderate_logits_are_judged_as_exactly_and_won_by_the_first_of_the_largest(score: str, classes: int) -> None:

@@ -7,11 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
-from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.pools import Chunk, Pools
 from sfra.attack.probes.select import Extremes, Selected
-from sfra.attack.probes.stream import CompiledStream
-from sfra.core.head import Head
 
 CLASSES = 3
 candidates = st.lists(st.tuples(st.integers(0, CLASSES - 1), st.integers(-3, 3)), min_size=1, max_size=60)
@@ -79,19 +76,6 @@ def test_a_long_stream_filtered_by_fresh_or_stale_limits_loses_no_candidate(dela
     assert emitted < 30_000  # the limits did filter
 
 
-def test_a_threshold_that_is_too_tight_would_be_noticed() -> None:
-    labels, values = long_stream(60_000)
-    extremes, tight = Extremes(CLASSES, top=40, bottom=1), Extremes(CLASSES, top=20, bottom=1)
-    for piece in (slice(start, start + 1500) for start in range(0, 60_000, 1500)):
-        k, v = labels[piece], values[piece]
-        near = v >= tight.high[k]
-        for selection in (extremes, tight):
-            selection.update(k[near], v[near], torch.arange(60_000)[piece][near])
-        assert tight.top.labels.numel() == 60  # reading a selection settles it, so the limits are as tight as can be
-    assert listed(tight.top) == brute_force(labels, values, 20, highest=True)
-    assert listed(extremes.top) != brute_force(labels, values, 40, highest=True)
-
-
 @settings(deadline=None)
 @given(st.lists(st.integers(-3, 3), min_size=1, max_size=30), st.integers(1, 5), st.integers(1, 5))
 def test_a_shortlist_of_one_class_keeps_all_that_the_selection_would_keep(
@@ -152,25 +136,3 @@ def test_a_topped_up_pool_ranks_the_new_candidates_with_the_old() -> None:
     pools.top_up(0, torch.tensor([3.0, 0.0]), torch.tensor([-1, -2]))
     assert listed(pools.surest) == [(0, 5.0, 11), (0, 3.0, -1)]
     assert listed(pools.least_sure) == [(0, 0.0, -2)]
-
-
-def filled(stream: CompiledStream) -> Pools:
-    pools = Pools(6, [2], n=3000, top=40, bottom=40)
-    chunks = stream.chunks(pools.limits)
-    while pools.open:
-        pools.absorb(next(chunks))
-    chunks.close()  # type: ignore[attr-defined]
-    return pools
-
-
-def test_the_stream_selects_what_sorting_all_of_its_draws_selects() -> None:
-    head = Head(torch.eye(6) + 0.2 * torch.randn(6, 6, generator=torch.Generator().manual_seed(3)))
-    law, ranking = proposals.get("gaussian"), scores.get("softmax")
-    stream = CompiledStream(head.weight, head.bias, proposal=law, score=ranking, seed=11, threads=1)
-    whole = stream._chunk(0, 60_000, torch.full((6,), -torch.inf), torch.full((6,), torch.inf))
-    counted = (whole.ranks < 3000) & (whole.labels != 2)
-    labels, values, items = whole.labels[counted], whole.scores[counted], whole.items[counted].tolist()
-    pools = filled(stream)
-    for selected, highest in ((pools.surest, True), (pools.least_sure, False)):
-        expected = brute_force(labels, values, 40, highest=highest)
-        assert listed(selected) == [(k, v, items[i]) for k, v, i in expected]

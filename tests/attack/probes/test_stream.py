@@ -16,7 +16,6 @@ from sfra.attack.probes import proposals, scores
 from sfra.attack.probes.pools import Pools
 from sfra.attack.probes.proposals import Proposal
 from sfra.attack.probes.scores import MODERATE
-from sfra.attack.probes.select import Selected
 from sfra.attack.probes.stream import STANDARD_DEVIATIONS, TorchStream
 
 CPU, GAUSSIAN = torch.device("cpu"), proposals.get("gaussian")
@@ -220,26 +219,6 @@ def test_tied_scores_and_tied_logits_are_ordered_as_they_were_drawn(longest: int
         pools, _ = fill(case, longest)
         assert len(set(pools.surest.scores.tolist())) < 20
         check(case, pools, exact=True)
-
-
-def rows_of(selected: Selected) -> Tensor:
-    return torch.cat([selected.labels[:, None], selected.scores[:, None], selected.items], 1)
-
-
-@pytest.mark.parametrize("score", scores.names())
-def test_the_length_of_the_chunks_changes_nothing_in_the_selection(score: str) -> None:
-    case = ordinary(10, score=score)
-    first, *others = (fill(case, longest)[0] for longest in LENGTHS)
-    for other in others:
-        torch.testing.assert_close(rows_of(other.surest), rows_of(first.surest))
-        torch.testing.assert_close(rows_of(other.least_sure), rows_of(first.least_sure))
-
-
-def test_the_selection_depends_on_the_seed_and_on_nothing_else() -> None:
-    case = ordinary(10)
-    one, again, other = (fill(each)[0].surest for each in (case, case, replace(case, seed=6)))
-    assert torch.equal(rows_of(one), rows_of(again))
-    assert not torch.equal(one.scores, other.scores)
 
 
 def test_few_draws_are_candidates_once_there_are_limits() -> None:

@@ -1,5 +1,3 @@
-from itertools import combinations
-
 import numpy as np
 import pytest
 import torch
@@ -33,33 +31,6 @@ def run(
 def log_error(acceptance: float, accepted: int) -> float:
     """Four standard errors of the logarithm of an acceptance."""
     return 4 * float(np.sqrt((1 - acceptance) / accepted))
-
-
-@pytest.mark.parametrize("classes", [3, 4])
-def test_orthant_probabilities_have_their_closed_form(classes: int) -> None:
-    A, b = random_head(classes, 5, seed=classes)
-    rows = win_region(A, b, 0).rows
-    angles = sum(np.arcsin(rows[i] @ rows[j]) for i, j in combinations(range(classes - 1), 2))
-    exact = 1 / 4 + angles / (2 * np.pi) if classes == 3 else 1 / 8 + angles / (4 * np.pi)
-    samples, acceptance, log_probability = run(A, b)
-    assert log_probability == pytest.approx(np.log(exact), abs=log_error(acceptance, len(samples)))
-
-
-@pytest.mark.parametrize("classes", [5, 40])
-def test_each_class_of_a_symmetric_simplex_has_the_same_share(classes: int) -> None:
-    A = torch.eye(classes) - 1 / classes
-    samples, acceptance, log_probability = run(A, torch.zeros(classes), 1)
-    assert log_probability == pytest.approx(-np.log(classes), abs=log_error(acceptance, len(samples)))
-
-
-def test_the_probabilities_of_all_classes_sum_to_one() -> None:
-    A, b = random_head(25, 12, seed=9, handicap=3.0)
-    shares = []
-    for label in range(25):
-        region = win_region(A, b, label)
-        if region.radius() > 0:
-            shares.append(np.exp(run(A, b, label, tiles=3)[2]))
-    assert sum(shares) == pytest.approx(1.0, abs=0.02)
 
 
 def test_the_probability_is_that_of_the_multivariate_normal() -> None:

@@ -14,34 +14,19 @@ from scipy import stats
 from torch import Tensor
 
 from builders.algorithm import HEAD, compiled_draws, logits_of, normal
+from builders.weighted import HEADS, SEED, check_candidates
 from sfra.attack.probes import choose as choosing
 from sfra.attack.probes import sample_probes
 from sfra.attack.probes.choose import FEW, plan_weights
-from sfra.attack.probes.lines import Lines, interval_of
+from sfra.attack.probes.lines import Lines
 from sfra.attack.probes.mixing import SIZE, matrix
 from sfra.attack.probes.rowspace import row_space
-from sfra.attack.probes.weighing import ACCEPT, INTERVAL, RAY, line_sum, log_sum, uniform_at
+from sfra.attack.probes.weighing import INTERVAL, RAY, line_sum, log_sum
 from sfra.attack.probes.weighted import Pilot, WeightedPools, WeightedStream
 from sfra.core.errors import InputError
 from sfra.core.head import Head
 
 ROOT = Path(__file__).parents[3]
-SEED = 7
-
-
-def exploded() -> Head:
-    weight = normal(12, 20, seed=3) / 3
-    weight[4] *= 12
-    return Head(weight, normal(12, seed=4) / 4)
-
-
-HEADS = {
-    "with bias": Head(normal(40, 64) / 4, normal(40, seed=1) / 2),
-    "more classes than features": Head(normal(30, 6, seed=5) / 2, normal(30, seed=6) / 8),
-    "low rank": Head(normal(17, 4, seed=7) @ normal(4, 24, seed=8) / 4, normal(17, seed=9) / 8),
-    "common row": Head(normal(20, 30, seed=10) / 3 + 5 * normal(1, 30, seed=11)),
-    "exploded row": exploded(),
-}
 
 
 def open_weights(head: Head, spread: float = 8.0, **how: int) -> tuple[Lines, np.ndarray, WeightedStream]:
@@ -62,35 +47,9 @@ def group_draws(lines: Lines, position: int, count: int) -> Tensor:
 @pytest.mark.parametrize("name", HEADS)
 def test_every_class_takes_the_draws_that_the_oracle_gives_it(name: str) -> None:
     head = HEADS[name]
-    space = row_space(head)
     lines, bounds, stream = open_weights(head)
-    everything = torch.full((head.classes,), -torch.inf), torch.full((head.classes,), torch.inf)
-    chunk = stream._chunk(0, 4, *everything)
-    logits = logits_of(Head(space.weight, head.bias), stream.rows(chunk.items).numpy())
-    assert (logits.argmax(1) == chunk.labels.numpy()).all()
-    own = np.take_along_axis(logits, chunk.labels.numpy()[:, None], 1)[:, 0]
-    np.put_along_axis(logits, chunk.labels.numpy()[:, None], -np.inf, 1)
-    np.testing.assert_allclose(chunk.scores.numpy(), own - np.logaddexp.reduce(logits, axis=1), atol=3e-4, rtol=1e-4)
-    wrong = checked = 0
-    for position, k in enumerate(lines.order.tolist()):
-        mine = chunk.labels == k
-        if not np.isfinite(bounds[k]):
-            assert not mine.any()
-            continue
-        draws = group_draws(lines, position, chunk.draws)
-        _, low, high = interval_of(space.weight, head.bias, k, draws)
-        weight = (stats.norm.sf(low) - stats.norm.sf(high)).clip(0)
-        u = np.array([uniform_at(i, 0, ACCEPT, np.uint64(SEED)) for i in range(chunk.draws)]) + stream._phases[position]
-        wanted = np.floor(weight / bounds[k] + u % 1.0).clip(0, 4)
-        found = np.bincount(chunk.items[mine, 0].numpy() // head.classes, minlength=chunk.draws)
-        wrong += int((found != wanted).sum())
-        checked += chunk.draws
-        place = chunk.items[mine, 1].contiguous().view(torch.float64)
-        at = chunk.items[mine, 0] // head.classes
-        assert bool((place > low[at] - 1e-4).all())
-        assert bool((place < high[at] + 1e-4).all())
-        assert int(chunk.counts[k]) == len(place)
-    assert wrong <= 2e-4 * checked  # float32 at the edges
+    chunk = stream._chunk(0, 4, torch.full((head.classes,), -torch.inf), torch.full((head.classes,), torch.inf))
+    check_candidates(head, stream, chunk, lines.order.tolist(), bounds, lambda k: group_draws(lines, k, chunk.draws))
 
 
 def test_an_exploded_row_makes_intervals_with_two_ends() -> None:
