@@ -32,7 +32,7 @@ import grid
 import probes
 from sfra.attack import adam_kernels
 from sfra.attack.probes import codes, kernels
-from sfra.bench.tables.table import Column, Table
+from sfra.bench.tables.table import Column, Table, make_table
 from sfra.core.head import Head
 from timing import shortest
 
@@ -200,7 +200,7 @@ def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
         "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, **usual),
         "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, device=device),
         "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, **usual),
-        "grid": lambda: Row(name=name, seconds=grid.timed(110, workers, {"epochs": 100}, device)[0].seconds),
+        "grid": lambda: Row(name=name, seconds=grid.seconds_of(110, workers, {"epochs": 100}, device)),
         "help": lambda: Row(name=name, seconds=run([*SFRA, "--help"], repeats=3)[0]),
         "error": lambda: Row(
             name=name, seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0]
@@ -221,19 +221,21 @@ def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
 def table(device: str) -> Table:
     """Set the rows of a device beside the goals."""
     rows, (most,) = read(device), read(device, "-ceilings")
+    for row in rows:
+        row["work"], *goals = WORK[row["name"]]
+        row["goal"] = goals[list(FILES).index(device)]
+        row["ratio"] = row["plain_seconds"] and row["plain_seconds"] / row["seconds"]
+        row["millions"] = row["draws"] and row["draws"] / 1e6
+    heading = {"seconds": "seconds", "goal": "goal", "bound_seconds": "bound", "ratio": "plain / fast"}
+    heading |= {"millions": "million draws", "memory_mib": "MiB"}
+    forms = {"ratio": ",.0f", "millions": ".2f", "memory_mib": ",.0f", "goal": ""}
 
-    def cells(row: dict[str, Any]) -> tuple[tuple[str | None, ...], ...]:
-        what, *goals = WORK[row["name"]]
-        goal = goals[list(FILES).index(device)]
-        ratio = None if row["plain_seconds"] is None else row["plain_seconds"] / row["seconds"]
-        draws = None if row["draws"] is None else row["draws"] / 1e6
-        found = {"bound_seconds": row["bound_seconds"], "ratio": ratio, "draws": draws, "memory_mib": row["memory_mib"]}
-        forms = {"bound_seconds": ".3g", "ratio": ",.0f", "draws": ".2f", "memory_mib": ",.0f"}
-        texts = [None if value is None else f"{value:{forms[name]}}" for name, value in found.items()]
-        return (what,), (f"{row['seconds']:.3g}",), (goal,), *((text,) for text in texts)
+    def column(name: str, heading: str) -> Column:
+        form = forms.get(name, ".3g")
+        write = lambda value: None if value is None else f"{value:{form}}"  # noqa: E731
+        return Column(names=(name,), heading=heading, numeric=name != "goal", write=write)
 
-    names = ("work", "seconds", "goal", "bound", "plain / fast", "million draws", "MiB")
-    columns = [Column(names=(one,), heading=one, numeric=one not in ("work", "goal")) for one in names]
+    columns = [Column(names=("work",), heading="work", numeric=False), *(column(*one) for one in heading.items())]
     giga = {name: value / 1e9 for name, value in most.items()}
     who = "all cores of this machine do" if device == "cpu" else "this GPU does"
     note = (
@@ -241,15 +243,9 @@ def table(device: str) -> Table:
         f"{giga['product']:.0f} billion operations of float32 products, {giga['half_product']:.0f} of bfloat16, "
         f"{giga['copy']:.0f} GB copied."
     )
-    ordered = sorted(rows, key=lambda row: list(WORK).index(row["name"]))
     title = "Goals" if device == "cpu" else "Goals, on an H200"
-    return Table(
-        title=title,
-        label=FILES[device],
-        columns=tuple(columns),
-        rows=tuple(cells(row) for row in ordered),
-        notes=(note,),
-    )
+    ordered = sorted(rows, key=lambda row: list(WORK).index(row["name"]))
+    return make_table(FILES[device], title, tuple(columns), ordered, notes=(note,))
 
 
 def main() -> None:
