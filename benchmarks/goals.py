@@ -124,7 +124,7 @@ def draw(name: str, most: Ceilings | None, device: str) -> Row:
 
 def drawn(name: str, head: Head, fast: dict[str, Any], most: Ceilings | None) -> Row:
     """Set what the probes of a head took beside the bound."""
-    bound = most and most.probes(fast["draws"], head.classes, min(head.classes - 1, head.width))
+    bound = None if most is None else most.probes(fast["draws"], head.classes, min(head.classes - 1, head.width))
     spent = {"seconds": fast["seconds"], "memory_mib": fast["peak_mib"], "draws": fast["draws"]}
     return Row(name=name, bound_seconds=bound, **spent)
 
@@ -148,7 +148,8 @@ def audit(name: str, head: Head, most: Ceilings | None, *, repeats: int = 1, **o
         files = [f"{folder}/head.npz", "--data", f"{folder}/features.npz", "--out", f"{folder}/out"]
         seconds, memory = run([*SFRA, "audit", *files, "--forget", "0", "--quiet", *named], repeats)
     runs = 3 * int(options.get("seeds", 1)) + int(options.get("self_controls", 4))
-    bound = most and most.relearning(runs, head.classes, head.width, int(options["m"]), int(options["epochs"]))
+    m, epochs = int(options["m"]), int(options["epochs"])
+    bound = None if most is None else most.relearning(runs, head.classes, head.width, m, epochs)
     return Row(name=name, seconds=seconds, memory_mib=memory, bound_seconds=bound)
 
 

@@ -175,7 +175,7 @@ def profile(head: Head, case: Case) -> str:
     sample_probes(head, 0, n=case.n, m=case.m, device="cuda")
     with torch.profiler.profile() as told:
         sample_probes(head, 0, n=case.n, m=case.m, device="cuda")
-    return told.key_averages().table(sort_by="self_cuda_time_total", row_limit=25)
+    return str(told.key_averages().table(sort_by="self_cuda_time_total", row_limit=25))
 
 
 def main() -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import itertools
 import time
+from typing import Any
 
 import torch
 
@@ -20,7 +21,7 @@ from sfra.models.training import stepper
 from sfra.models.training.train import Epoch, train
 from sfra.release import Preprocess
 
-SETTINGS = {"epochs": 6, "learning_rate": 0.1, "batch_size": 256}
+SETTINGS: dict[str, Any] = {"epochs": 6, "learning_rate": 0.1, "batch_size": 256}
 
 
 def random_images(count: int, device: str) -> ImageTensors:
