@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from reproduction import ablations, tables, together, worlds
@@ -42,18 +43,22 @@ PAGES = {
 OVERVIEW = "reproduction-overview.md"
 """The page with the tables over all groups."""
 
-TABLES: Mapping[str, list[Callable[[Group, Side], Table]]] = {
-    "models": [tables.unlearned, lambda group, _: tables.models(group)],
-    "rs": [
-        *(tables.rs_beside_paper, tables.delta, tables.classes_beside_paper),
-        lambda group, _: tables.classes(group),
-    ],
-    "controls": [tables.controls, tables.alignment, lambda group, _: tables.multi(group)],
+Make = Callable[[Group, Side], Table]
+
+
+def alone(make: Callable[[Group], Table]) -> Make:
+    """Turn a table of a group into one that is offered the paper's numbers."""
+    return lambda group, _: make(group)
+
+
+TABLES: Mapping[str, list[Make]] = {
+    "models": [tables.unlearned, alone(tables.models)],
+    "rs": [tables.rs_beside_paper, tables.delta, tables.classes_beside_paper, alone(tables.classes)],
+    "controls": [tables.controls, tables.alignment, alone(tables.multi)],
     "recipes": [worlds.experiments, worlds.experiments_models, worlds.norm],
-    "ablations": [lambda group, _, factor=factor: ablations.ablation(group, factor) for factor in ablations.FACTORS],
+    "ablations": [alone(partial(ablations.ablation, factor=factor)) for factor in ablations.FACTORS],
     "audit": [
-        lambda group, _, make=make: make(group)
-        for make in (tables.verdicts, tables.selection, tables.reset, tables.every_scale, together.several)
+        *map(alone, (tables.verdicts, tables.selection, tables.reset, tables.every_scale, together.several)),
     ],
 }
 """Tables of a group beside the numbers that the paper printed, by the page that they are on."""
