@@ -1,6 +1,6 @@
 """Feed odd and hostile inputs to the command line, each in a process of its own, and count what comes of them.
 
-    python benchmarks/fuzz.py --inputs 10000 --seed 0 --out benchmarks/results/fuzz.csv
+    python benchmarks/fuzz.py --inputs 2016 --seed 0 1 2 3 4 --out benchmarks/results/fuzz.csv
 
 Every input comes from the seed and its number: a whole one of some kind, changed at random, or a file that was made to
 do harm. A process that was forked from a warm one reads it, with limits on time and memory, and an audit hook that
@@ -54,6 +54,9 @@ KINDS: dict[str, kinds.Kind] = {
 MUST_REFUSE = ("hostile-reference",)
 """Kinds of which none may be read."""
 
+Input = tuple[str, int, int]
+"""Kind, seed and number."""
+
 
 def prepare(folder: Path) -> Callable[[Sequence[str]], int]:
     """Write the whole inputs, import and compile everything once, and return what runs a command."""
@@ -76,30 +79,29 @@ def prepare(folder: Path) -> Callable[[Sequence[str]], int]:
     return main
 
 
-def feed(
-    folder: Path, chosen: Sequence[tuple[str, int]], *, seed: int, workers: int, limits: Limits, keep: Path | None
-) -> Iterator[tuple[str, int, Outcome]]:
+def feed(folder: Path, inputs: Sequence[Input], asked: argparse.Namespace) -> Iterator[tuple[str, int, int, Outcome]]:
     """Run the inputs, several at a time, and yield what came of each."""
-    run, running, left = prepare(folder), dict[int, tuple[str, int, Child]](), list(reversed(chosen))
+    run, running, left = prepare(folder), dict[int, tuple[Input, Child]](), list(reversed(inputs))
+    limits = Limits(seconds=asked.seconds)
     while left or running:
-        while left and len(running) < workers:
-            kind, number = left.pop()
+        while left and len(running) < asked.workers:
+            kind, seed, number = left.pop()
             chance = random.Random(f"{seed} {kind} {number}")  # noqa: S311 - inputs, not secrets
-            place = folder / "inputs" / f"{kind}-{number}"
+            place = folder / "inputs" / f"{kind}-{seed}-{number}"
 
             def make(place: Path, kind: str = kind, chance: random.Random = chance) -> Sequence[str]:
                 return KINDS[kind](folder, place, chance)
 
             child = Child(kind, make, run, place, limits)
-            running[child.pid] = (kind, number, child)
-        for pid, (kind, number, child) in [*running.items()]:
+            running[child.pid] = ((kind, seed, number), child)
+        for pid, (about, child) in [*running.items()]:
             if (outcome := child.poll()) is not None:
                 del running[pid]
                 outcome = _strict(outcome, child.place)
-                if outcome.result in DEFECTS and keep is not None:
-                    shutil.copytree(child.place, keep / f"{kind}-{number}", symlinks=True, ignore=_odd)
+                if outcome.result in DEFECTS and asked.keep is not None:
+                    shutil.copytree(child.place, asked.keep / child.place.name, symlinks=True, ignore=_odd)
                 shutil.rmtree(child.place, ignore_errors=True)
-                yield kind, number, outcome
+                yield *about, outcome
         time.sleep(0.002)
 
 
@@ -120,12 +122,11 @@ def _strict(outcome: Outcome, place: Path) -> Outcome:
     return Outcome(kind=outcome.kind, result="executed", detail=why, seconds=outcome.seconds, memory=outcome.memory)
 
 
-def choose(inputs: int, only: str | None) -> list[tuple[str, int]]:
-    """List the inputs to run: all kinds in turn, or those of one kind, or a single one."""
-    if only is None:
-        return [([*KINDS][number % len(KINDS)], number) for number in range(inputs)]
-    kind, _, number = only.partition(":")
-    return [(kind, int(number))] if number else [(kind, number) for number in range(inputs)]
+def choose(asked: argparse.Namespace) -> list[Input]:
+    """List the inputs to run: all kinds in turn, or those of one kind, or a single one; of every seed."""
+    kind, _, number = (asked.only or "").partition(":")
+    numbers = [int(number)] if number else range(asked.inputs)
+    return [(kind or [*KINDS][at % len(KINDS)], seed, at) for seed in asked.seed for at in numbers]
 
 
 def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
@@ -140,54 +141,36 @@ def table(outcomes: Sequence[Outcome]) -> list[list[str]]:
     return rows
 
 
-def summed(files: Sequence[Path]) -> list[list[str]]:
-    """Add up the tables of several seeds; of time and memory the largest counts."""
-    tables = [list(csv.reader(file.read_text(encoding="utf-8").splitlines())) for file in files]
-    rows = tables[0][:1]
-    for same in zip(*(one[1:] for one in tables), strict=True):
-        counts = [str(sum(map(int, column))) for column in zip(*(row[1:-2] for row in same), strict=True)]
-        rows.append([same[0][0], *counts, *(max((row[at] for row in same), key=float) for at in (-2, -1))])
-    return rows
-
-
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fuzz, print the counts and return the exit code."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--inputs", type=int, default=1000)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, nargs="+", default=[0], help="as many inputs of each")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--seconds", type=float, default=Limits.seconds, help="of one input")
     parser.add_argument("--only", metavar="KIND[:NUMBER]", help="one kind of inputs, or one input")
     parser.add_argument("--keep", type=Path, help="folder for inputs that show a defect")
     parser.add_argument("--out", type=Path, help="file for the counts, .csv")
-    parser.add_argument("--sum", type=Path, nargs="+", metavar="CSV", help="only add up the counts of several seeds")
     chosen = parser.parse_args(arguments)
-    if chosen.sum:
-        return _tell(summed(chosen.sum), chosen.out)
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
     found: list[Outcome] = []
     with tempfile.TemporaryDirectory(prefix="sfra-fuzz-") as name:
         folder = Path(name)
         (folder / "proof").mkdir()
         print(f"{hostile.prove(folder / 'proof')} of {hostile.WAYS} bombs go off where they are opened without care")
-        limits, work = Limits(seconds=chosen.seconds), choose(chosen.inputs, chosen.only)
-        told = feed(folder, work, seed=chosen.seed, workers=chosen.workers, limits=limits, keep=chosen.keep)
         with contextlib.suppress(KeyboardInterrupt):  # counts what was done so far
-            for kind, number, outcome in told:
+            for kind, seed, number, outcome in feed(folder, choose(chosen), chosen):
                 found.append(outcome)
                 if outcome.result in DEFECTS or (chosen.only and ":" in chosen.only):
-                    print(f"{outcome.result}: {kind}:{number} ({outcome.seconds:.1f} s): {outcome.detail}", flush=True)
-    return _tell(table(found), chosen.out)
-
-
-def _tell(rows: list[list[str]], out: Path | None) -> int:
-    """Print the counts, write them to a file, and return the exit code."""
+                    told = f"{outcome.result}: {kind}:{number}, seed {seed} ({outcome.seconds:.1f} s): {outcome.detail}"
+                    print(told, flush=True)
+    rows = table(found)
     for row in rows:
         print("  ".join(f"{cell:>{18 if at == 0 else 10}}" for at, cell in enumerate(row)))
-    if out is not None:
-        with out.open("w", newline="", encoding="utf-8") as file:
+    if chosen.out is not None:
+        with chosen.out.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file, lineterminator="\n").writerows(rows)
-    return 1 if any(int(cell) for row in rows[1:] for cell in row[4:-2]) else 0
+    return 1 if any(one.result in DEFECTS for one in found) else 0
 
 
 if __name__ == "__main__":

@@ -7,14 +7,13 @@ products of relearning, would take alone at the speeds of the same run: nothing 
     python benchmarks/goals.py                              # ten minutes on two cores
     python benchmarks/goals.py c100 audit                   # these alone; the other rows of the file stay
     python benchmarks/goals.py imagenet-head audit1000 --head head.npz     # weight and bias of a head of 1000 classes
-    python benchmarks/goals.py --device cuda --head head.npz                # the rows of a GPU, which need no polars
+    python benchmarks/goals.py --device cuda --head head.npz                # printed alone, without bounds
     python benchmarks/goals.py --table                      # print the stored rows and write them into the page
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
 import os
 import subprocess
 import sys
@@ -32,14 +31,12 @@ import grid
 import probes
 from sfra.attack import adam_kernels
 from sfra.attack.probes import codes, kernels
-from sfra.bench.tables.table import Column, Table
+from sfra.bench.tables.table import Column, Table, make_table
 from sfra.core.head import Head
 from timing import shortest
 
 RESULTS = Path(__file__).parent / "results"
-FILES = {"cpu": "goals", "cuda": "goals-h200"}
-"""Rows and, with ``-ceilings``, what the machine can do; also the label of the table."""
-
+ROWS, CEILINGS = RESULTS / "goals.csv", RESULTS / "goals-ceilings.csv"
 PAGE = Path(__file__).parents[1] / "docs" / "performance.md"
 SFRA = [sys.executable, "-m", "sfra"]
 CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
@@ -82,19 +79,6 @@ class Ceilings:
         return 4.0 * runs * classes * width * 2 * m * (classes - 1) * epochs / self.product
 
 
-def ceilings_of_gpu() -> Ceilings:
-    """Measure torch's random numbers, products and copies on the GPU."""
-    numbers, other = (torch.empty(2**29, device="cuda") for _ in range(2))
-    a, b = (torch.randn(8192, 8192, device="cuda") for _ in range(2))
-    low, low_b = a.bfloat16(), b.bfloat16()
-    return Ceilings(
-        normals=numbers.numel() / shortest(numbers.normal_),
-        product=2 * 8192**3 / shortest(lambda: a @ b),
-        half_product=2 * 8192**3 / shortest(lambda: low @ low_b),
-        copy=8 * numbers.numel() / shortest(lambda: other.copy_(numbers)),
-    )
-
-
 def ceilings() -> Ceilings:
     """Measure random numbers on one core, times the cores; products and copies with all threads.
 
@@ -131,16 +115,16 @@ def run(command: list[str], repeats: int = 1, code: int = 0) -> tuple[float, flo
     return min(taken), peak
 
 
-def draw(name: str, most: Ceilings, device: str) -> Row:
+def draw(name: str, most: Ceilings | None, device: str) -> Row:
     """Measure the probes of a case of ``probes.py``, and the plain procedure on a part of it."""
     found = probes.measure(name, device)
     row = drawn(name, probes.CASES[name].head(), found["fast"], most)
     return replace(row, plain_seconds=found["plain"]["whole_seconds"])
 
 
-def drawn(name: str, head: Head, fast: dict[str, Any], most: Ceilings) -> Row:
+def drawn(name: str, head: Head, fast: dict[str, Any], most: Ceilings | None) -> Row:
     """Set what the probes of a head took beside the bound."""
-    bound = most.probes(fast["draws"], head.classes, min(head.classes - 1, head.width))
+    bound = None if most is None else most.probes(fast["draws"], head.classes, min(head.classes - 1, head.width))
     spent = {"seconds": fast["seconds"], "memory_mib": fast["peak_mib"], "draws": fast["draws"]}
     return Row(name=name, bound_seconds=bound, **spent)
 
@@ -156,7 +140,7 @@ def write_inputs(folder: Path, head: Head) -> None:
     np.savez(folder / "features.npz", features=features.numpy(), labels=labels.numpy())
 
 
-def audit(name: str, head: Head, most: Ceilings, *, repeats: int = 1, **options: int | str) -> Row:
+def audit(name: str, head: Head, most: Ceilings | None, *, repeats: int = 1, **options: int | str) -> Row:
     """Time an audit from the shell; relearning is canonical, native and with a fresh row."""
     with tempfile.TemporaryDirectory() as folder:
         write_inputs(Path(folder), head)
@@ -164,32 +148,33 @@ def audit(name: str, head: Head, most: Ceilings, *, repeats: int = 1, **options:
         files = [f"{folder}/head.npz", "--data", f"{folder}/features.npz", "--out", f"{folder}/out"]
         seconds, memory = run([*SFRA, "audit", *files, "--forget", "0", "--quiet", *named], repeats)
     runs = 3 * int(options.get("seeds", 1)) + int(options.get("self_controls", 4))
-    bound = most.relearning(runs, head.classes, head.width, int(options["m"]), int(options["epochs"]))
+    m, epochs = int(options["m"]), int(options["epochs"])
+    bound = None if most is None else most.relearning(runs, head.classes, head.width, m, epochs)
     return Row(name=name, seconds=seconds, memory_mib=memory, bound_seconds=bound)
 
 
-WORK: dict[str, tuple[str, str, str]] = {
-    "c10": ("probes, C=10 d=512 N=500K M=500", "800×", "8 ms"),
-    "c100": ("probes, C=100 d=512 N=100K M=50", "3 s", "30 ms"),
-    "c200": ("probes, C=200 d=768 N=50K M=25", "6 s", "100 ms"),
-    "imagenet-head": ("probes, a real ImageNet head (1000 × 1280), N=50K M=25", "60 s, 1 GiB", "1 s"),
-    "c21841": ("probes, 21,841 × 768, N=5K M=5", "20 min, 4 GiB", "10 s"),
-    "audit": ("audit from the shell, C=10, 10,000 × 512 features, 100 epochs", "3 s", "–"),
-    "audit-hidden": ("the same with four hidden classes, the default", "–", "–"),
-    "audit100": ("audit, C=100, 10,000 × 512 features, 500 epochs, 3 seeds", "2 min", "–"),
-    "audit1000": ("audit of the ImageNet head, 10,000 × 1280 features, 100 epochs", "15 min", "–"),
-    "grid": ("110 audits of the CIFAR-10 grid from stored features, 100 epochs", "8 min", "20 s"),
-    "help": ("sfra --help", "0.11 s", "–"),
-    "error": ("first error", "1 s", "–"),
+WORK: dict[str, tuple[str, str]] = {
+    "c10": ("probes, C=10 d=512 N=500K M=500", "800×"),
+    "c100": ("probes, C=100 d=512 N=100K M=50", "3 s"),
+    "c200": ("probes, C=200 d=768 N=50K M=25", "6 s"),
+    "imagenet-head": ("probes, a real ImageNet head (1000 × 1280), N=50K M=25", "60 s, 1 GiB"),
+    "c21841": ("probes, 21,841 × 768, N=5K M=5", "20 min, 4 GiB"),
+    "audit": ("audit from the shell, C=10, 10,000 × 512 features, 100 epochs", "3 s"),
+    "audit-hidden": ("the same with four hidden classes, the default", "–"),
+    "audit100": ("audit, C=100, 10,000 × 512 features, 500 epochs, 3 seeds", "2 min"),
+    "audit1000": ("audit of the ImageNet head, 10,000 × 1280 features, 100 epochs", "15 min"),
+    "grid": ("110 audits of the CIFAR-10 grid from stored features, 100 epochs", "8 min"),
+    "help": ("sfra --help", "0.11 s"),
+    "error": ("first error", "1 s"),
 }
-"""Names, what they are, and the goals of two cores and of a GPU."""
+"""Names, what they are, and the goals of two cores."""
 USUAL = {
     "cpu": ("c10", "c100", "c200", "audit", "audit-hidden", "audit100", "grid", "help", "error"),
     "cuda": ("c10", "c100", "c200", "imagenet-head", "c21841", "audit", "audit100", "audit1000", "grid"),
 }
 
 
-def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
+def measure(name: str, head: Path | None, most: Ceilings | None, device: str) -> Row:
     """Do one piece of work."""
     if name in probes.CASES:
         return draw(name, most, device)
@@ -200,7 +185,7 @@ def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
         "audit": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, **usual),
         "audit-hidden": lambda: audit(name, ten, most, repeats=3, m=500, epochs=100, device=device),
         "audit100": lambda: audit(name, hundred, most, n=100_000, m=50, epochs=500, seeds=3, **usual),
-        "grid": lambda: Row(name=name, seconds=grid.timed(110, workers, {"epochs": 100}, device)[0].seconds),
+        "grid": lambda: Row(name=name, seconds=grid.seconds_of(110, workers, {"epochs": 100}, device)),
         "help": lambda: Row(name=name, seconds=run([*SFRA, "--help"], repeats=3)[0]),
         "error": lambda: Row(
             name=name, seconds=run([*SFRA, "audit", "nowhere.npz", "--forget", "0"], repeats=3, code=2)[0]
@@ -218,90 +203,77 @@ def measure(name: str, head: Path | None, most: Ceilings, device: str) -> Row:
     return audit(name, Head.load(head), most, n=50_000, m=25, epochs=100, **usual)
 
 
-def table(device: str) -> Table:
-    """Set the rows of a device beside the goals."""
-    rows, (most,) = read(device), read(device, "-ceilings")
+def table() -> Table:
+    """Set the rows beside the goals."""
+    rows, most = read(ROWS), read(CEILINGS)[0]
+    for row in rows:
+        row["work"], row["goal"] = WORK[row["name"]]
+        row["ratio"] = row["plain_seconds"] and row["plain_seconds"] / row["seconds"]
+        row["millions"] = row["draws"] and row["draws"] / 1e6
 
-    def cells(row: dict[str, Any]) -> tuple[tuple[str | None, ...], ...]:
-        what, *goals = WORK[row["name"]]
-        goal = goals[list(FILES).index(device)]
-        ratio = None if row["plain_seconds"] is None else row["plain_seconds"] / row["seconds"]
-        draws = None if row["draws"] is None else row["draws"] / 1e6
-        found = {"bound_seconds": row["bound_seconds"], "ratio": ratio, "draws": draws, "memory_mib": row["memory_mib"]}
-        forms = {"bound_seconds": ".3g", "ratio": ",.0f", "draws": ".2f", "memory_mib": ",.0f"}
-        texts = [None if value is None else f"{value:{forms[name]}}" for name, value in found.items()]
-        return (what,), (f"{row['seconds']:.3g}",), (goal,), *((text,) for text in texts)
+    def column(name: str, heading: str, form: str) -> Column:
+        write = lambda value: None if value is None else f"{value:{form}}"  # noqa: E731
+        return Column(names=(name,), heading=heading, numeric=bool(form), write=write)
 
-    names = ("work", "seconds", "goal", "bound", "plain / fast", "million draws", "MiB")
-    columns = [Column(names=(one,), heading=one, numeric=one not in ("work", "goal")) for one in names]
+    columns = (
+        *(column("work", "work", ""), column("seconds", "seconds", ".3g"), column("goal", "goal", "")),
+        *(column("bound_seconds", "bound", ".3g"), column("ratio", "plain / fast", ",.0f")),
+        *(column("millions", "million draws", ".2f"), column("memory_mib", "MiB", ",.0f")),
+    )
     giga = {name: value / 1e9 for name, value in most.items()}
-    who = "all cores of this machine do" if device == "cpu" else "this GPU does"
     note = (
-        f"What {who} in a second: {giga['normals']:.2f} billion normal numbers, "
+        f"What all cores of this machine do in a second: {giga['normals']:.2f} billion normal numbers, "
         f"{giga['product']:.0f} billion operations of float32 products, {giga['half_product']:.0f} of bfloat16, "
         f"{giga['copy']:.0f} GB copied."
     )
     ordered = sorted(rows, key=lambda row: list(WORK).index(row["name"]))
-    title = "Goals" if device == "cpu" else "Goals, on an H200"
-    return Table(
-        title=title,
-        label=FILES[device],
-        columns=tuple(columns),
-        rows=tuple(cells(row) for row in ordered),
-        notes=(note,),
-    )
+    return make_table("goals", "Goals", columns, ordered, notes=(note,))
 
 
 def main() -> None:
     """Measure, keep the rows, print the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", metavar="name", help=f"any of {', '.join(WORK)}")
-    parser.add_argument("--device", choices=FILES, default="cpu")
+    parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     parser.add_argument("--head", type=Path, help="weight and bias of a head of 1000 classes")
     parser.add_argument("--table", action="store_true", help="only show what is stored")
     given = parser.parse_args()
     if unknown := set(given.names) - set(WORK):
         parser.error(f"there is no {', '.join(sorted(unknown))}; choose from {', '.join(WORK)}")
-    if not given.table:
-        most = ceilings() if given.device == "cpu" else ceilings_of_gpu()
-        write([asdict(most)], given.device, "-ceilings")
-        for name in given.names or USUAL[given.device]:
-            keep(measure(name, given.head, most, given.device), given.device)
-        if given.device != "cpu":
-            return
-    from reproduction.report import include
+    own = given.device == "cpu"
+    most = ceilings() if own and not given.table else None
+    if most:
+        write(CEILINGS, [asdict(most)])
+    for name in () if given.table else given.names or USUAL[given.device]:
+        row = measure(name, given.head, most, given.device)
+        print(row, flush=True)
+        if own:
+            keep(row)
+    if own:
+        from reproduction.report import include
 
-    tables = [table(device) for device in FILES if read(device)]
-    PAGE.write_text(include(PAGE.read_text(encoding="utf-8"), {"goals": tables}), encoding="utf-8")
-    for made in tables:
+        made = table()
+        PAGE.write_text(include(PAGE.read_text(encoding="utf-8"), {"goals": [made]}), encoding="utf-8")
         print("", *(" | ".join(line) for line in made.display().rows), sep="\n")
 
 
-def keep(row: Row, device: str) -> None:
+def keep(row: Row) -> None:
     """Put a row into the file, in place of an older one of the same name."""
-    print(row, flush=True)
-    write([*(old for old in read(device) if old["name"] != row.name), asdict(row)], device)
+    write(ROWS, [*(old for old in read(ROWS) if old["name"] != row.name), asdict(row)])
 
 
-def read(device: str, what: str = "") -> list[dict[str, Any]]:
-    """Read the rows of a device; what was not measured is None."""
-    path = RESULTS / f"{FILES[device]}{what}.csv"
-    if not path.is_file():
-        return []
-    with path.open(newline="", encoding="utf-8") as file:
-        return [{name: _value(name, text) for name, text in row.items()} for row in csv.DictReader(file)]
+def read(file: Path) -> list[dict[str, Any]]:
+    """Read rows; what was not measured is None."""
+    import polars as pl  # a machine with a GPU, which keeps no rows, may lack it
+
+    return pl.read_csv(file).to_dicts() if file.is_file() else []
 
 
-def _value(name: str, text: str) -> str | float | None:
-    return text if name == "name" else float(text) if text else None
+def write(file: Path, rows: list[dict[str, Any]]) -> None:
+    """Write rows, which all have the same columns."""
+    import polars as pl
 
-
-def write(rows: list[dict[str, Any]], device: str, what: str = "") -> None:
-    """Write rows of a device, which all have the same columns."""
-    with (RESULTS / f"{FILES[device]}{what}.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, list(rows[0]), lineterminator="\n")
-        writer.writeheader()
-        writer.writerows(rows)
+    pl.DataFrame(rows, infer_schema_length=None).write_csv(file)
 
 
 if __name__ == "__main__":

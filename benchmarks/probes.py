@@ -6,28 +6,26 @@ gives its speed in draws per second; its time for the whole case follows from th
 over the retain classes, with the acceptances ``p_k`` of the fast run.
 
 Heads have rows of random directions and log-normal lengths around 2; the spread of the lengths sets the spread of the
-acceptances (``c100``: .004 to .02, like a real CIFAR-100 head; ``c1000``: classes that plain draws hardly ever meet).
+acceptances (``c100``: .004 to .02, like a real CIFAR-100 head).
 
     python benchmarks/probes.py                            # CIFAR-10's case, under a minute
-    python benchmarks/probes.py c10 c100 c200 c1000 --json probes.json
     python benchmarks/probes.py c21841                     # ImageNet-21K's shape, a quarter of an hour and 4 GiB
     python benchmarks/probes.py c10 c100 c200 imagenet c21841 --device cuda
+    python benchmarks/probes.py imagenet --profile --head head.npz          # which kernels of a GPU take the time
 
-``goals.py`` and ``device.py`` take these cases, and the protocol of ``imagenet`` for a real head.
+``goals.py`` takes these cases, and the protocol of ``imagenet`` for a real head.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
 import re
 import subprocess
 import sys
 import time
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -66,7 +64,6 @@ CASES = {
     "c10": Case(classes=10, width=512, n=500_000, m=500, spread=0.03, share=1 / 50, measured=9),
     "c100": Case(classes=100, width=512, n=100_000, m=50, spread=0.06, share=1 / 50, measured=5),
     "c200": Case(classes=200, width=768, n=50_000, m=25, spread=0.07, share=1 / 50, measured=4),
-    "c1000": Case(classes=1000, width=768, n=50_000, m=25, spread=0.09, share=1 / 500, measured=5),
     "imagenet": Case(classes=1000, width=1280, n=50_000, m=25, spread=0.09, share=1 / 500, measured=5),
     "c21841": Case(classes=21_841, width=768, n=5_000, m=5, spread=0.09, share=1 / 1000, measured=1),
 }
@@ -165,34 +162,20 @@ def in_process(work: str, name: str, device: str, head: Path | None = None) -> d
     return result
 
 
-def measure(name: str, device: str) -> dict[str, Any]:
-    """Measure one case, fast and plain, print and compare."""
-    case = CASES[name]
-    fast = in_process("fast", name, device)
-    rates = fast.pop("acceptance")
-    print(
-        f"{name} on {device}: C={case.classes} d={case.width} N={case.n:,} M={case.m}, "
-        f"acceptance {min(rates):.1e} to {max(rates):.1e}\n"
-        f"  fast   {fast['seconds']:12.3f} s {fast['draws']:18,} draws {fast['peak_mib']:10,.0f} MiB   "
-        f"({fast['engine']}, {fast['conditional']} classes by conditional sampling)\n"
-        f"         {fast['cpu_seconds']:12.1f} s of the CPU; repeats {fast['repeats']:.1e}, "
-        f"{fast['inside']:.6f} of the probes in their regions",
-        flush=True,
-    )
-    plain = in_process("plain", name, device)
-    needed = sum(2 * case.n / rate for rate in rates)
+def measure(name: str, device: str) -> dict[str, dict[str, Any]]:
+    """Measure one case, fast and plain; what the plain procedure would take for all of it is scaled by its draws."""
+    case, fast, plain = CASES[name], in_process("fast", name, device), in_process("plain", name, device)
+    needed = sum(2 * case.n / rate for rate in fast.pop("acceptance"))
     plain |= {"whole_draws": needed, "whole_seconds": needed / plain["draws"] * plain["seconds"]}
-    plain["whole_pool_mib"] = case.n * case.width * 4 / MIB
-    print(
-        f"  plain  {plain['whole_seconds']:12,.0f} s {needed:18,.0f} draws {plain['whole_pool_mib']:10,.0f} MiB   "
-        f"(scaled; one whole pool held)\n"
-        f"         {plain['seconds']:12.1f} s {plain['draws']:18,} draws {plain['peak_mib']:10,.0f} MiB   "
-        f"(measured: {plain['pools']} classes, {case.share:.4g} of N)\n"
-        f"  speed-up {plain['whole_seconds'] / fast['seconds']:,.0f} times",
-        flush=True,
-    )
-    row = {"case": name, "device": device, **asdict(case), "fast": fast, "acceptance": [min(rates), max(rates)]}
-    return row | {"plain": plain, "speed_up": plain["whole_seconds"] / fast["seconds"]}
+    return {"fast": fast, "plain": plain}
+
+
+def profile(head: Head, case: Case) -> str:
+    """Say which operations and kernels of a GPU a construction of probes spends its time on."""
+    sample_probes(head, 0, n=case.n, m=case.m, device="cuda")
+    with torch.profiler.profile() as told:
+        sample_probes(head, 0, n=case.n, m=case.m, device="cuda")
+    return str(told.key_averages().table(sort_by="self_cuda_time_total", row_limit=25))
 
 
 def main() -> None:
@@ -200,22 +183,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cases", nargs="*", default=["c10"], metavar="case", help=f"any of {', '.join(CASES)}")
     parser.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
-    parser.add_argument("--json", type=Path, help="also write the figures to this file")
+    parser.add_argument("--profile", action="store_true", help="what a GPU does meanwhile, instead of the comparison")
+    parser.add_argument("--head", type=Path, help="another head for --profile, with N and M of the case")
     parser.add_argument("--work", choices=("fast", "plain"), help=argparse.SUPPRESS)
-    parser.add_argument("--head", type=Path, help=argparse.SUPPRESS)
     given = parser.parse_args()
-    unknown = set(given.cases) - set(CASES)
-    if unknown:
-        parser.error(f"there is no case {', '.join(sorted(unknown))}; choose from {', '.join(CASES)}")
-    if given.work:
-        work, case = work_fast if given.work == "fast" else work_plain, CASES[given.cases[0]]
-        print(json.dumps(work(case, Head.load(given.head) if given.head else case.head(), given.device)))
-        return
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    print(f"torch {torch.__version__}, {platform.machine()}, {cores} cores")
-    rows = [measure(name, given.device) for name in given.cases]
-    if given.json:
-        given.json.write_text(json.dumps({"torch": torch.__version__, "cores": cores, "rows": rows}, indent=1))
+    for name in given.cases:
+        case = CASES[name]
+        head = Head.load(given.head) if given.head else case.head()
+        if given.work:
+            print(json.dumps((work_fast if given.work == "fast" else work_plain)(case, head, given.device)))
+        elif given.profile:
+            print(profile(head, case))
+        else:
+            found = measure(name, given.device)
+            ratio = found["plain"]["whole_seconds"] / found["fast"]["seconds"]
+            print(f"{name} on {given.device}: {ratio:,.0f} times as fast", *found.items(), sep="\n  ", flush=True)
 
 
 if __name__ == "__main__":

@@ -183,7 +183,7 @@ def search(
 
 
 def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> None:
-    """Print test accuracies of the recipe as it stands: forget accuracy / points of retain accuracy lost (seconds)."""
+    """Print test accuracies of the recipe as it stands: forget / points of retain lost (kept epoch, seconds)."""
     print("| method | " + " | ".join("+".join(map(str, forget)) for forget in forgets) + " |")
     print("|---" * (len(forgets) + 1) + "|")
     for method in methods:
@@ -194,7 +194,8 @@ def check(lab: Lab, methods: Sequence[str], forgets: list[tuple[int, ...]]) -> N
             seconds = lab.clock() - start
             before = unlearn.measure(lab.original, lab.data["test"], forget)
             after = unlearn.measure(result.model, lab.data["test"], forget)
-            cells.append(f"{after.forget:.1%} / {100 * (before.retain - after.retain):.1f} ({seconds:.1f} s)")
+            told = f"(epoch {result.epoch}, {seconds:.1f} s)"
+            cells.append(f"{after.forget:.1%} / {100 * (before.retain - after.retain):.1f} {told}")
         print(f"| {method} | " + " | ".join(cells) + " |", flush=True)
 
 

@@ -3,7 +3,7 @@
     python benchmarks/reproduce.py plan                              # the parts, and the minutes of each
     python benchmarks/reproduce.py run --parts large-7 --minutes 25 --store STORE --device cuda --workers 4
     python benchmarks/reproduce.py bring --parts large-7 --store STORE --out OUT     # what is done so far
-    python benchmarks/reproduce.py take OUT/* --store STORE          # elsewhere, to go on or to keep
+    sfra bench unpack OUT/GROUP-results.tar.gz --store STORE         # elsewhere, to go on or to keep
     python benchmarks/reproduce.py keep --store STORE --out reproduction --models OUT/*-heads.tar.gz
     python benchmarks/reproduce.py report --out reproduction-report  # all that is made of what is kept
 
@@ -31,9 +31,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from reproduction.heads import own_goals
-from reproduction.parts import OTHERS, PARTS, PROTOCOLS, find, minutes, seconds, turn
-from reproduction.travel import bring, take
+from reproduction.heads import PROTOCOLS, bring, own_goals
+from reproduction.parts import OTHERS, PARTS, find, minutes, seconds, turn
 from sfra.bench.engine.cell import Cell, Order, reachable
 from sfra.bench.engine.compute import Outcome
 from sfra.bench.engine.pool import LocalPool
@@ -142,7 +141,7 @@ def main() -> int:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(required=True, dest="command")
-    of = {name: commands.add_parser(name) for name in ("plan", "run", "bring", "take", "keep", "report")}
+    of = {name: commands.add_parser(name) for name in ("plan", "run", "bring", "keep", "report")}
     for name, command in of.items():
         if name != "report":
             command.add_argument("--store", type=Path, required=name != "plan")
@@ -160,7 +159,6 @@ def main() -> int:
     of["run"].add_argument("--only", help="only a part, such as method=retrained")
     of["run"].add_argument("--ready", action="store_true", help="only what no model has to be made for")
     of["bring"].add_argument("--originals", action="store_true", help="the original models too, to go on elsewhere")
-    of["take"].add_argument("files", type=Path, nargs="+", help="what bring wrote")
     of["keep"].add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
     asked = parser.parse_args()
     if asked.command == "plan":
@@ -170,8 +168,6 @@ def main() -> int:
     elif asked.command == "bring":
         for file in bring(wanted(asked), Store(asked.store, read_only=True), asked.out, originals=asked.originals):
             print(f"{file}: {file.stat().st_size / 2**20:.1f} MiB")
-    elif asked.command == "take":
-        print(f"{asked.store}: {take(asked.files, Store(asked.store))} new cells")
     elif asked.command == "keep":
         from reproduction.keep import keep
 

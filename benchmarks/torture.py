@@ -8,7 +8,6 @@ show that no cell was started after it was written; no process may outlive its p
     python benchmarks/torture.py                                   # toy grid, local workers, 50 kills: about a minute
     python benchmarks/torture.py --executor ray --kills 10
     python benchmarks/torture.py --protocol digits-tiny --kills 50 --linger 3
-    python benchmarks/torture.py --kills 20 -- sfra bench run my.toml --store {store}
 
 Exits with 1 if a promise was broken. Linux only: processes are watched through /proc.
 """
@@ -28,7 +27,7 @@ from builders.kills import Command, torment, toy_command
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Read the command line; what follows ``--`` is the command to torture."""
+    """Read the command line."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
     parser.add_argument("--executor", choices=("local", "ray"), default="local")
     parser.add_argument("--kills", type=int, default=50, help="at least so many")
@@ -36,15 +35,12 @@ def parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--linger", type=float, help="seconds after the first computation, or the start, until a kill")
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("command", nargs="*", help="another command line, with {store} where the folder goes")
     return parser.parse_args(arguments)
 
 
 def make_command(chosen: argparse.Namespace) -> Command:
     """Build the command line of one run on a given store."""
     options = ["--executor", chosen.executor, "--workers", str(chosen.workers)]
-    if chosen.command:
-        return lambda store: [part.replace("{store}", str(store)) for part in chosen.command]
     if chosen.protocol:
         program = [sys.executable, "-m", "sfra", "bench", "run", chosen.protocol, "--quiet"]
         return lambda store: [*program, "--store", str(store), *options]

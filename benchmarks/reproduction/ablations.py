@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from statistics import fmean
 
 import polars as pl
 
-from reproduction.rows import METHOD_LIST, PUBLISHED, VERDICT, ByClass, Group, Reading, arrange, averages, paper_rows
-from reproduction.tables import METHOD_ROWS, Cells, Text, score, table
+from reproduction.rows import PUBLISHED, VERDICT, ByClass, Group, Reading, arrange, averages, paper_rows
+from reproduction.tables import WITH_CONTROL, Cells, Text, score, table
 from sfra.bench.tables import Table
 
 Levels = Mapping[str, ByClass]
@@ -29,11 +28,11 @@ class Factor:
     variant: str = "released"
     """Forget row of the ablation's audits."""
     printed: tuple[str, str, str] = ("", "", "")
-    """The paper's table, and its columns of levels and of RS; none where it has no such table."""
+    """The paper's table, and its columns of levels and of RS; empty where it has no such table."""
     printed_levels: Mapping[str, str] = field(default_factory=dict)
     """The paper's name of each level, where it is another."""
-    label: str = ""
-    title: str = ""
+    label: str
+    title: str
     note: str = ""
 
     def paper(self, value: str | None = None) -> Levels:
@@ -42,6 +41,8 @@ class Factor:
         A table without forget classes is of class 7, one without methods of Bad Teacher.
         """
         name, level, rs = self.printed
+        if not name:
+            return {}
         rows = paper_rows(name)
         for column, default in (("forget", "7"), ("method", "bad-teacher")):
             rows = rows if column in rows.columns else rows.with_columns(pl.lit(default).alias(column))
@@ -90,16 +91,20 @@ SUPPORT = Factor(
     note="The paper's table is of Bad Teacher alone, class 7.",
 )
 SIZES = {
-    "M": Factor(audit="M", main="500", names={str(m): f"{m:,}" for m in (50, 100, 200, 500, 1000, 2000)}),
-    "N": Factor(
-        audit="N", main="500000", names={str(1000 * n): f"{1000 * n:,}" for n in (50, 100, 200, 500, 1000, 2000)}
-    ),
+    size: Factor(
+        audit=size,
+        main=main,
+        names={str(unit * number): f"{size} = {unit * number:,}" for number in (50, 100, 200, 500, 1000, 2000)},
+        label=f"sensitivity-{size.lower()}",
+        title=f"RS by {size}",
+    )
+    for size, main, unit in (("M", "500", 1), ("N", "500000", 1000))
 }
 KEPT = (
     "Audits of the kept models, the main ones too: over 100 test samples of the class and 10 of every other one. "
     "The paper's values are left out where it has none of these classes."
 )
-FACTORS = {"Proposal": PROPOSALS, "Score": SCORES, "Forget row": ROWS, "Support": SUPPORT, **SIZES}
+FACTORS = (PROPOSALS, SCORES, ROWS, SUPPORT, *SIZES.values())
 
 
 def varied_rows(group: Group, factor: Factor, reading: Reading) -> pl.DataFrame:
@@ -132,7 +137,7 @@ def levels(group: Group, factor: Factor, reading: Reading, value: str = "rs") ->
 def shared(found: Levels, factor: Factor, paper: Levels) -> dict[str, list[str]]:
     """List the forget classes of each method that all its levels have, and the paper's where it has any of them."""
     classes = {}
-    for method in METHOD_LIST:
+    for method in WITH_CONTROL:
         mine = [level for level in found if found[level].get(method)]
         theirs = [some[method] for level, some in paper.items() if level in mine and method in some]
         if factor.main in mine and len(mine) > 1:
@@ -152,8 +157,8 @@ def _cells(found: Levels, spread: Levels, classes: dict[str, list[str]]) -> dict
     return cells
 
 
-def beside_paper(group: Group, factor: Factor) -> Table:
-    """Show RS by level, ours and the paper's; with the deviation over seeds where the paper has it."""
+def ablation(group: Group, factor: Factor) -> Table:
+    """Show RS by level, beside the paper's where it has such a table; with the deviation over seeds if it has that."""
     found, paper = levels(group, factor, PUBLISHED), factor.paper()
     spreads: tuple[Levels, Levels] = ({}, {})
     if factor is SCORES:
@@ -163,92 +168,15 @@ def beside_paper(group: Group, factor: Factor) -> Table:
     verdict = _cells(levels(group, factor, VERDICT), {}, classes)
     columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in classes.items()})]
     for level, text in factor.names.items():
-        columns += [(level, text, ours.get(level, {})), (f"{level}_paper", "Paper", theirs.get(level, {}))]
+        columns.append((level, text, ours.get(level, {})))
+        if paper:
+            columns.append((f"{level}_paper", "Paper", theirs.get(level, {})))
     columns += [
         (f"{level}_canonical", f"{text}, canonical, source-free", verdict.get(level, {}))
         for level, text in factor.names.items()
     ]
-    reading = "Native scale, worst-case, unless said otherwise; ours and the paper's over the same classes."
-    notes = [reading, _named(classes), factor.note, *[KEPT] * uses_kept(group, factor)]
-    return table(factor.label, factor.title, {m: METHOD_ROWS[m] for m in classes}, columns, notes)
-
-
-def _named(classes: Mapping[str, list[str]]) -> str:
     forget = sorted({c for some in classes.values() for c in some})
-    return f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}."
-
-
-def sizes(group: Group, size: str, reading: Reading) -> Table:
-    """Show RS by the number of probes (``M``) or of candidates (``N``) per class."""
-    factor = SIZES[size]
-    found = levels(group, factor, reading)
-    classes = shared(found, factor, {})
-    cells = _cells(found, {}, classes)
-    columns = [(f"{size.lower()}_{one}", f"{size} = {text}", cells.get(one, {})) for one, text in factor.names.items()]
-    notes = (_named(classes),)
-    title, rows = f"RS by {size} ({', '.join(reading)})", {m: METHOD_ROWS[m] for m in classes}
-    return table(f"sensitivity-{size.lower()}-{reading[0]}", title, rows, columns, notes)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Control:
-    """The masked original at one level, over the classes that all levels have."""
-
-    factor: str
-    level: str
-    classes: list[str]
-    published: float
-    """Mean RS, native scale, worst-case."""
-    verdict: float
-    """Mean RS, canonical scale, source-free."""
-    reference: float | None
-    """The same of retrained models."""
-    recovered: int | None
-    """Classes with the verdict recovered; None for kept models, which are audited without a reference."""
-
-
-def controls(group: Group) -> list[Control]:
-    """Read the control at every level of everything that was varied for it."""
-    made = []
-    for name, factor in FACTORS.items():
-        published, verdict = (level_rows(group, factor, reading) for reading in (PUBLISHED, VERDICT))
-        masked = {level: arrange(rows, "rs").get("masked", {}) for level, rows in verdict.items()}
-        used = {level: some for level, some in masked.items() if some}
-        classes = sorted(set.intersection(*map(set, used.values()))) if len(used) > 1 else []
-        for level in used if classes else ():
-            native, here = (arrange(side[level], "rs") for side in (published, verdict))
-            retrained = [here.get("retrained", {}).get(c) for c in classes]
-            known = [one for one in retrained if one is not None]
-            back = verdict[level].filter(method="masked", verdict="recovered")["forget"].unique()
-            made.append(
-                Control(
-                    factor=name,
-                    level=level,
-                    classes=classes,
-                    published=fmean(native["masked"][c] for c in classes),
-                    verdict=fmean(used[level][c] for c in classes),
-                    reference=fmean(known) if len(known) == len(classes) else None,
-                    recovered=None if uses_kept(group, factor) else sum(c in classes for c in back),
-                )
-            )
-    return made
-
-
-def masked(group: Group) -> Table:
-    """Show the control at every level of everything that is varied."""
-    found = {f"{one.factor} {one.level}": one for one in controls(group)}
-    mains = {key: one.level == FACTORS[one.factor].main for key, one in found.items()}
-    cells: dict[tuple[str, str], Callable[[str, Control], Text]] = {
-        ("level", "Level"): lambda key, one: FACTORS[one.factor].names[one.level] + " (main)" * mains[key],
-        ("classes", "Classes"): lambda _, one: str(len(one.classes)),
-        ("native", "Masked, native, worst-case"): lambda _, one: score(one.published),
-        ("masked", "Masked"): lambda _, one: score(one.verdict),
-        ("retrained", "Retrained"): lambda _, one: score(one.reference),
-        ("recovered", "Recovered"): lambda _, one: (
-            None if one.recovered is None else f"{one.recovered} of {len(one.classes)}"
-        ),
-    }
-    columns = [(*names, {key: write(key, one) for key, one in found.items()}) for names, write in cells.items()]
-    notes = ("RS at canonical scale, source-free, unless said otherwise. Recovered: verdicts of masked originals.",)
-    title, rows = "The masked original with one setting varied", {key: one.factor for key, one in found.items()}
-    return table("masked-ablations", title, rows, columns, notes, ("varied", "Varied"))
+    reading = "Native scale, worst-case, unless said otherwise; ours and the paper's over the same classes."
+    named = f"Forget class{'' if len(forget) == 1 else 'es'} {', '.join(forget)}."
+    notes = [reading, named, *filter(None, [factor.note]), *[KEPT] * uses_kept(group, factor)]
+    return table(factor.label, factor.title, {m: WITH_CONTROL[m] for m in classes}, columns, notes)

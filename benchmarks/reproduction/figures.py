@@ -7,13 +7,11 @@ from typing import Any
 import polars as pl
 
 from reproduction.ablations import SIZES
-from reproduction.rows import BASE, METHOD_LIST, PUBLISHED, VERDICT, Group, Reading, Side, over_the_classes_of, side_of
-from reproduction.tables import of_methods
+from reproduction.rows import BASE, METHOD_LIST, PUBLISHED, VERDICT, Group, Side
 from sfra.attack.scale import KAPPA
 from sfra.bench.tables.names import backbone_name, dataset_name
 from sfra.report.figures import (
     Chart,
-    Sides,
     comparison_figure,
     heatmap_figure,
     sensitivity_figure,
@@ -23,7 +21,7 @@ from sfra.report.figures import (
 
 
 def group_figures(group: Group, paper: Side) -> dict[str, Chart]:
-    """Draw what there are rows for: RS beside the paper and the first group, of every model, over κ, over M and N."""
+    """Draw what there are rows for: RS beside the paper, of every model, over κ, over M and N."""
     place, names = f"{dataset_name(group.dataset)}, {backbone_name(group.backbone)}", group.class_names()
     identity = {"dataset": pl.lit(group.dataset), "backbone": pl.lit(group.backbone)}
     drawn, theirs = {}, paper.rs[PUBLISHED]
@@ -35,12 +33,6 @@ def group_figures(group: Group, paper: Side) -> dict[str, Chart]:
             if method in METHOD_LIST
         ]
         drawn["comparison"] = comparison_figure(pairs, subtitle=f"{place}. Scale native, rule worst-case.")
-    if group.name != BASE:
-        base = Group(BASE, group.folder)
-        first = side_of(base, group)
-        first = over_the_classes_of(group, first) if base.dataset == group.dataset else first
-        drawn[f"comparison-{first.key}"] = _beside(group, first, PUBLISHED)
-        drawn[f"comparison-{first.key}-canonical"] = _beside(group, first, VERDICT)
     main = group.rows("audits").filter(audit="main").with_columns(**identity).to_dicts()
     drawn["heatmap"] = heatmap_figure(main, "rs", scale=VERDICT[0], rule=VERDICT[1], names=names)
     for swept in (group.swept(), group.swept(ending="-scales")):
@@ -52,21 +44,6 @@ def group_figures(group: Group, paper: Side) -> dict[str, Chart]:
     if sized:
         drawn["sensitivity"] = sensitivity_figure(sized, scale=VERDICT[0], rule=VERDICT[1])
     return drawn
-
-
-def _beside(group: Group, side: Side, reading: Reading) -> Chart:
-    """Draw mean RS of a group against that of another; their classes are not the same."""
-    ours, theirs = of_methods(group.rs(reading)), of_methods(side.rs[reading])
-    here, there = dataset_name(group.dataset), side.name
-    sides = Sides(
-        title=f"Mean RS on {here} beside {there}",
-        told=f"Mean RS on {here} against {there}",
-        ours=f"On {here} it",
-        here=f"RS on {here}",
-        there=f"RS on {there}",
-    )
-    pairs = [{"method": m, "ours": ours[m], "paper": theirs[m]} for m in ours if m in theirs]
-    return comparison_figure(pairs, subtitle=f"Scale {reading[0]}, rule {reading[1]}.", sides=sides)
 
 
 def _sizes(group: Group, identity: dict[str, pl.Expr]) -> list[dict[str, Any]]:

@@ -1,4 +1,4 @@
-"""The heads of a group's models: kilobytes each, where the models weigh megabytes."""
+"""What leaves a machine of a group's models, and what is kept: heads weigh kilobytes, models megabytes."""
 
 from __future__ import annotations
 
@@ -11,13 +11,31 @@ from pathlib import Path
 from typing import Any
 
 from sfra.bench.engine.cell import Cell, reachable
-from sfra.bench.engine.packing import write_archive
+from sfra.bench.engine.packing import pack, write_archive
 from sfra.bench.engine.store import Store
 from sfra.bench.plan import Goal, plan
 from sfra.bench.protocol import load_protocol
 from sfra.bench.tables.names import METHODS
 from sfra.core.errors import InputError
 from sfra.core.files import write_atomically
+
+PROTOCOLS = (
+    "cifar10-resnet18",
+    "cifar10-resnet18-multi",
+    "cifar10-resnet18-ablations",
+    "cifar10-resnet18-published",
+    "cifar10-resnet18-steps",
+    "cifar10-resnet18-long-steps",
+    "cifar10-resnet18-224",
+    "cifar10-resnet18-224-ablations",
+    "cifar10-resnet18-224-published",
+    "cifar100-resnet18",
+    "cifar100-resnet18-scales",
+    "cifar100-resnet18-published",
+    "cifar10-vit-small",
+    "cifar10-swin-t-small",
+    "tinyimagenet-resnet18",
+)
 
 SAME_MODELS = ("", "-multi", "-ablations")
 """Endings of protocols whose audits are of the same models, and are shown as one."""
@@ -51,6 +69,31 @@ def own_goals(protocols: Sequence[str]) -> Iterator[tuple[str, list[Goal]]]:
         goals = [goal for goal in goals_of(name) if goal.cell.key not in seen]
         seen |= {goal.cell.key for goal in goals}
         yield name, goals
+
+
+def bring(goals: Sequence[tuple[str, Goal]], store: Store, out: Path, *, originals: bool = False) -> list[Path]:
+    """Write what is done of some goals: their results, and heads and a few test features of all audited models.
+
+    The store may go on computing. With ``originals`` there is ``GROUP-original.tar`` too, with which another machine
+    goes on. ``sfra bench unpack`` reads both archives.
+    """
+    known, written = dict(protocol_groups(PROTOCOLS)), list[Path]()
+    for name in dict.fromkeys(name for name, _ in goals):
+        if not any(name in members for members in known.values()):
+            known[name] = [name]
+    for group, members in known.items():
+        cells = [goal.cell for name, goal in goals if name in members and store.is_done(goal.cell)]
+        if cells:
+            kinds = ("results.tar.gz", "heads.tar.gz", "features.safetensors", "original.tar")
+            results, heads, features, original = files = [out / f"{Path(group).stem}-{kind}" for kind in kinds]
+            pack(cells, store, results)
+            take_heads(members, store, heads)
+            take_features(members, store, features)
+            if originals:
+                made = [one for one in reachable(cells).values() if one.kind == "train"]
+                pack([], store, original, whole=[one for one in made if not one.settings["without"]])
+            written += [file for file in files if file.exists()]
+    return written
 
 
 def take_heads(protocols: Sequence[str], store: Store, out: Path) -> int:

@@ -15,24 +15,6 @@ TINY = ("0", "40", "80", "120", "160")
 FIRST = ("audit", "diagnostics")
 """What is wanted of transformers at once; linear probes and PRA are left for later sittings."""
 
-PROTOCOLS = (
-    "cifar10-resnet18",
-    "cifar10-resnet18-multi",
-    "cifar10-resnet18-ablations",
-    "cifar10-resnet18-published",
-    "cifar10-resnet18-steps",
-    "cifar10-resnet18-long-steps",
-    "cifar10-resnet18-224",
-    "cifar10-resnet18-224-ablations",
-    "cifar10-resnet18-224-published",
-    "cifar100-resnet18",
-    "cifar100-resnet18-scales",
-    "cifar100-resnet18-published",
-    "cifar10-vit-small",
-    "cifar10-swin-t-small",
-    "tinyimagenet-resnet18",
-)
-
 
 @dataclass(frozen=True, kw_only=True)
 class Part:

@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from reproduction import ablations, tables, together, worlds
@@ -22,9 +23,7 @@ from reproduction.rows import (
     Group,
     Side,
     list_groups,
-    over_the_classes_of,
     paper_beside,
-    side_of,
 )
 from sfra.bench.engine.packing import unpack
 from sfra.bench.engine.store import Store
@@ -47,58 +46,28 @@ OVERVIEW = "reproduction-overview.md"
 Make = Callable[[Group, Side], Table]
 
 
-def alone(make: Callable[..., Table], *more: object) -> Make:
-    """Turn a table of a group into one that is offered another side."""
-    return lambda group, _: make(group, *more)
+def alone(make: Callable[[Group], Table]) -> Make:
+    """Turn a table of a group into one that is offered the paper's numbers."""
+    return lambda group, _: make(group)
 
 
-SIZES = [(size, reading) for size in ("M", "N") for reading in (PUBLISHED, VERDICT)]
-OWN: Mapping[str, list[Make]] = {
-    "models": [alone(tables.models)],
-    "rs": [alone(tables.classes, PUBLISHED), alone(tables.classes, VERDICT)],
-    "audit": [
-        *map(alone, (tables.scales, tables.verdicts, tables.selection, tables.control, tables.reset)),
-        *map(alone, (tables.every_scale, tables.every_scale_means, together.several)),
-    ],
-}
-"""Tables of a group alone, by the page that they are on."""
-
-BESIDE_PAPER: Mapping[str, list[Make]] = {
-    "models": [tables.unlearned],
-    "rs": [tables.rs_beside_paper, tables.agreement, tables.classes_beside_paper],
-    "controls": [tables.controls, tables.alignment, tables.confidence, alone(tables.multi)],
+TABLES: Mapping[str, list[Make]] = {
+    "models": [tables.unlearned, alone(tables.models)],
+    "rs": [tables.rs_beside_paper, tables.delta, tables.classes_beside_paper, alone(tables.classes)],
+    "controls": [tables.controls, tables.alignment, alone(tables.multi)],
     "recipes": [worlds.experiments, worlds.experiments_models, worlds.norm],
-    "ablations": [
-        *(alone(ablations.beside_paper, one) for one in ablations.FACTORS.values() if one.label),
-        *(alone(ablations.sizes, *one) for one in SIZES),
-        alone(ablations.masked),
+    "ablations": [alone(partial(ablations.ablation, factor=factor)) for factor in ablations.FACTORS],
+    "audit": [
+        *map(alone, (tables.verdicts, tables.selection, tables.reset, tables.every_scale, together.several)),
     ],
 }
-"""Tables beside the numbers that the paper printed for the same data set."""
-
-BESIDE_GROUP: Mapping[str, list[Make]] = {
-    "models": [tables.unlearned],
-    "rs": [
-        *(lambda group, side, scale=scale: tables.rs_beside(group, side, scale) for scale in ("native", "canonical")),
-        *(tables.delta, tables.agreement),
-    ],
-    "controls": [tables.controls, tables.alignment, tables.confidence],
-}
-"""Tables of a further group beside the first."""
+"""Tables of a group beside the numbers that the paper printed, by the page that they are on."""
 
 
 def group_tables(group: Group) -> dict[str, list[Table]]:
     """Make the tables of a group that there are rows for, page by page."""
     paper = paper_beside(group)
-    sides: list[tuple[Mapping[str, list[Make]], Side]] = [(BESIDE_PAPER, paper)] if paper.rs[PUBLISHED] else []
-    if group.name != BASE:
-        base = Group(BASE, group.folder)
-        side = side_of(base, group)
-        sides.append((BESIDE_GROUP, over_the_classes_of(group, side) if base.dataset == group.dataset else side))
-    found: dict[str, list[Table]] = {}
-    for makers, side in (*sides, (OWN, paper)):
-        for page, some in makers.items():
-            found.setdefault(page, []).extend(made for make in some if (made := make(group, side)).rows)
+    found = {page: [made for make in makers if (made := make(group, paper)).rows] for page, makers in TABLES.items()}
     return {page: some for page, some in found.items() if some}
 
 

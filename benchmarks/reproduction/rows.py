@@ -11,7 +11,7 @@ from typing import Any
 
 import polars as pl
 
-from sfra.bench.tables.names import BACKBONES, DATASETS, METHODS, dataset_name
+from sfra.bench.tables.names import BACKBONES, DATASETS, METHODS
 
 ROOT = Path(__file__).parents[2]
 KEPT = ROOT / "reproduction"
@@ -195,8 +195,6 @@ CONFIDENCE = {"correct_confidence": "correct_retain_conf", "assigned_confidence"
 class Side:
     """The numbers of the paper or of a group."""
 
-    name: str
-    """Heading of its columns."""
     rs: Mapping[Reading, ByClass]
     delta: Mapping[Reading, ByClass]
     retain: ByClass
@@ -216,11 +214,6 @@ class Side:
     confidence: Values
     """How sure Bad Teacher's head is, on average."""
 
-    @property
-    def key(self) -> str:
-        """Name for labels and columns of files."""
-        return self.name.lower().replace("-", "").replace(" ", "")
-
 
 @cache
 def paper_side(dataset: str, backbone: str = "resnet18") -> Side:
@@ -234,7 +227,6 @@ def paper_side(dataset: str, backbone: str = "resnet18") -> Side:
         return printed(dataset, variant, value, theirs)
 
     return Side(
-        name="Paper",
         rs=dict.fromkeys(READINGS, column("sfra", "rs")),
         delta=dict.fromkeys(READINGS, column("sfra", "delta_rs")),
         retain=column("original", "retain_acc") | column("unlearned", "retain_acc"),
@@ -249,13 +241,11 @@ def paper_side(dataset: str, backbone: str = "resnet18") -> Side:
 
 
 @cache
-def side_of(group: Group, beside: Group | None = None) -> Side:
-    """Read the numbers of a group, under the name of its data set or, beside the same data set, under its own."""
+def side_of(group: Group) -> Side:
+    """Read the numbers of a group."""
     retain, forget = group.original()
     sure = {name: means(group.diagnosed(name)) for name in CONFIDENCE}
-    same = beside is not None and beside.dataset == group.dataset
     return Side(
-        name=group.name if same else dataset_name(group.dataset),
         rs={reading: group.rs(reading) for reading in READINGS},
         delta={reading: group.rs(reading, "delta_rs") for reading in READINGS},
         retain={"original": retain} | group.rs(PUBLISHED, "retain_before"),
@@ -269,30 +259,25 @@ def side_of(group: Group, beside: Group | None = None) -> Side:
     )
 
 
-def over_the_classes_of(group: Group, side: Side) -> Side:
-    """Keep of a side of the same data set only the models that a group has too: means are over the same classes."""
-    own = side_of(group)
+@cache
+def paper_beside(group: Group) -> Side:
+    """Read what the paper printed for the models that a group has too: means are over the same classes."""
+    paper, own = paper_side(group.dataset, group.backbone), side_of(group)
 
     def common(theirs: ByClass, ours: ByClass) -> ByClass:
         kept = {m: {c: v for c, v in some.items() if c in ours.get(m, {})} for m, some in theirs.items()}
         return {method: some for method, some in kept.items() if some}
 
-    sure = side.inner.get("bad-teacher", {}).keys() == own.inner.get("bad-teacher", {}).keys()
+    sure = paper.inner.get("bad-teacher", {}).keys() == own.inner.get("bad-teacher", {}).keys()
     names = ("retain", "forget", "kept", "pra", "probe", "inner", "cosine")
-    shared: dict[str, Any] = {name: common(getattr(side, name), getattr(own, name)) for name in names}
+    shared: dict[str, Any] = {name: common(getattr(paper, name), getattr(own, name)) for name in names}
     return replace(
-        side,
-        rs={reading: common(some, own.rs[reading]) for reading, some in side.rs.items()},
-        delta={reading: common(some, own.delta[reading]) for reading, some in side.delta.items()},
-        confidence=side.confidence if sure else {},
+        paper,
+        rs={reading: common(some, own.rs[reading]) for reading, some in paper.rs.items()},
+        delta={reading: common(some, own.delta[reading]) for reading, some in paper.delta.items()},
+        confidence=paper.confidence if sure else {},
         **shared,
     )
-
-
-@cache
-def paper_beside(group: Group) -> Side:
-    """Read what the paper printed for the models that a group has too."""
-    return over_the_classes_of(group, paper_side(group.dataset, group.backbone))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -300,11 +285,8 @@ class Agreement:
     """Two sets of scores beside each other."""
 
     spearman: float | None
-    pearson: float | None
     difference: float
     """Mean absolute difference."""
-    bias: float
-    """Mean difference, ours minus theirs."""
 
 
 def agree(ours: Values, theirs: Values) -> Agreement | None:
@@ -313,13 +295,9 @@ def agree(ours: Values, theirs: Values) -> Agreement | None:
     if not both:
         return None
     pairs = pl.DataFrame({"x": [ours[name] for name in both], "y": [theirs[name] for name in both]})
-    gap = pl.col("x") - pl.col("y")
     numbers = pairs.select(
-        spearman=pl.corr("x", "y", method="spearman"),
-        pearson=pl.corr("x", "y"),
-        difference=gap.abs().mean(),
-        bias=gap.mean(),
+        spearman=pl.corr("x", "y", method="spearman"), difference=(pl.col("x") - pl.col("y")).abs().mean()
     ).row(0, named=True)
-    if len(both) < 3 or numbers["pearson"] != numbers["pearson"]:
-        numbers |= {"spearman": None, "pearson": None}
+    if len(both) < 3 or numbers["spearman"] != numbers["spearman"]:
+        numbers["spearman"] = None
     return Agreement(**numbers)

@@ -8,17 +8,13 @@ from statistics import fmean, stdev
 import polars as pl
 
 from reproduction.rows import (
-    CONFIDENCE,
     METHOD_LIST,
     PUBLISHED,
     READINGS,
-    RULES,
     VERDICT,
     Group,
-    Reading,
     Side,
     Values,
-    agree,
     arrange,
     means,
     paper_rows,
@@ -85,22 +81,20 @@ def of_methods(values: Mapping[str, Values]) -> dict[str, float]:
     return {name: found[name] for name in METHOD_LIST if name in found}
 
 
-def unlearned(group: Group, side: Side) -> Table:
-    """Show the accuracies of the released models; beside another group the original has a row too."""
-    rows = METHOD_ROWS if side.name == "Paper" else {"original": METHODS["original"]} | METHOD_ROWS
+def unlearned(group: Group, paper: Side) -> Table:
+    """Show the accuracies of the released models."""
     columns: list[Cells] = []
-    for one, key, start in ((side_of(group), "", ""), (side, f"{side.key}_", f"{side.name}: ")):
-        kept = {m: list(some.values()) for m, some in one.retain.items() if some}
-        gone = {m: list(some.values()) for m, some in one.forget.items() if some}
+    for side, key, start in ((side_of(group), "", ""), (paper, "paper_", "Paper: ")):
+        kept, gone = ({m: [*some.values()] for m, some in one.items() if some} for one in (side.retain, side.forget))
         retain = {
             m: f"{percent(fmean(some), 2)}{f' ± {percent(stdev(some), 2)}' if len(some) > 1 else ''}"
             for m, some in kept.items()
         }
         forget = {m: ", ".join(percent(f(some)) or "" for f in (min, fmean, max)) for m, some in gone.items()}
-        for what, text, heading in (("retain", retain, "Retain (%)"), ("forget", forget, "Forget (%)")):
-            columns.append((f"{key}{what}", f"{start}{what}" if start else heading, text))
+        columns += [(f"{key}retain", f"{start}retain (%)", retain), (f"{key}forget", f"{start}forget (%)", forget)]
     notes = ("Test split; retain: mean ± standard deviation over forget classes; forget: min, mean, max.",)
-    return table(f"unlearned-beside-{side.key}", "Accuracies of the unlearned models", rows, columns, notes)
+    rows = {"original": METHODS["original"]} | METHOD_ROWS
+    return table("unlearned-beside-paper", "Accuracies of the unlearned models", rows, columns, notes)
 
 
 def models(group: Group) -> Table:
@@ -116,27 +110,25 @@ def models(group: Group) -> Table:
     return table("models", "Making the models", {m: METHODS[m] for m in METHODS if m in found}, columns, notes)
 
 
-def controls(group: Group, side: Side) -> Table:
+def controls(group: Group, paper: Side) -> Table:
     """Show the two audits that see real samples, and SFRA."""
-    ours, name, key = side_of(group), side.name, side.key
+    ours = side_of(group)
     l2 = arrange(group.rows("pra").filter(variant="l2"), "rs")
     columns: list[Cells] = [
         ("sfra", "SFRA", shown(means(ours.rs[PUBLISHED]))),
-        (f"sfra_{key}", name, shown(means(side.rs[PUBLISHED]))),
+        ("sfra_paper", "Paper", shown(means(paper.rs[PUBLISHED]))),
         ("pra", "PRA", shown(means(ours.pra))),
         ("pra_l2", "PRA, l2", shown(means(l2))),
-        (f"pra_{key}", name, shown(means(side.pra))),
+        ("pra_paper", "Paper", shown(means(paper.pra))),
         ("probe", "Linear probe (%)", shown(means(ours.probe), percent, 1)),
         ("probes", "Classes", {m: str(len(ours.probe.get(m, {}))) for m in METHOD_LIST}),
-        (f"probe_{key}", name, shown(means(side.probe), percent, 1)),
+        ("probe_paper", "Paper", shown(means(paper.probe), percent, 1)),
     ]
-    theirs = "the paper's over all ten classes" if name == "Paper" else f"{name}'s over as many as there are"
     notes = (
         "Mean RS (SFRA: native scale, worst-case; PRA: five supports of five real samples); linear probe: mean "
-        "forget accuracy of a fresh linear classifier. Ours are over as many forget classes as there are, "
-        f"linear probes over those counted beside them; {theirs}.",
+        "forget accuracy of a fresh linear classifier, over the forget classes that are counted beside it.",
     )
-    return table(f"controls-beside-{key}", "Audits with real samples", METHOD_ROWS, columns, notes)
+    return table("controls-beside-paper", "Audits with real samples", METHOD_ROWS, columns, notes)
 
 
 def multi(group: Group) -> Table:
@@ -167,147 +159,73 @@ def native_kappas(group: Group) -> dict[str, float]:
     return {method: KAPPA / gain for method, gain in means(group.diagnosed("gain", "canonical")).items()}
 
 
-def alignment(group: Group, side: Side) -> Table:
+def alignment(group: Group, paper: Side) -> Table:
     """Show the alignment of probes with real features, and the scale of the released heads."""
-    ours, name, key = side_of(group), side.name, side.key
-    columns = [
-        ("a_ip", "Inner product", shown(means(ours.inner), signed)),
-        (f"{key}_a_ip", name, shown(means(side.inner), signed)),
-        ("a_cos", "Cosine", shown(means(ours.cosine), signed)),
-        (f"{key}_a_cos", name, shown(means(side.cosine), signed)),
-        ("kappa", "Native κ", shown(native_kappas(group))),
-    ]
+    ours = side_of(group)
+    columns: list[Cells] = []
+    for name, heading in {"inner": "Inner product", "cosine": "Cosine"}.items():
+        columns.append((name, heading, shown(means(getattr(ours, name)), signed)))
+        if paper.inner:
+            columns.append((f"{name}_paper", "Paper", shown(means(getattr(paper, name)), signed)))
+    columns.append(("kappa", "Native κ", shown(native_kappas(group))))
     notes = (
         "Mean forget probe against mean real feature of the forget class, native scale; native κ: median norm of "
         "the centred retain rows as released.",
     )
-    rows = METHOD_ROWS if ours.inner and side.inner else {}
-    return table(f"alignment-beside-{key}", "Alignment", rows, columns, notes)
-
-
-def confidence(group: Group, side: Side) -> Table:
-    """Show how sure Bad Teacher's head is before relearning."""
-    ours = side_of(group)
-    names = {"ours": ("ours", ours), "theirs": ("paper", side)}
-    if side.name != "Paper":
-        names = {key: (one.name, one) for key, (_, one) in names.items()}
-    rows = {key: name for key, (name, _) in names.items()} if ours.confidence and side.confidence else {}
-    headings = {"correct": "Correct retain", "assigned": "Assigned forget", "gap": "Gap"}
-    columns = [
-        (name, heading, {key: score(one.confidence.get(what), 3) for key, (_, one) in names.items()})
-        for (name, heading), what in zip(headings.items(), CONFIDENCE, strict=True)
-    ]
-    label, title = f"confidence-beside-{side.key}", "Confidence before relearning"
-    return table(label, title, rows, columns, first=("source", "Bad Teacher"))
+    return table("alignment", "Alignment", METHOD_ROWS if ours.inner else {}, columns, notes)
 
 
 def rs_beside_paper(group: Group, paper: Side) -> Table:
     """Show the mean RS of every reading beside the paper's one."""
-    ours = {reading: of_methods(group.rs(reading)) for reading in READINGS}
-    theirs = of_methods(paper.rs[PUBLISHED])
+    ours = {reading: means(group.rs(reading)) for reading in READINGS}
+    theirs = means(paper.rs[PUBLISHED])
     gaps = {m: value - theirs[m] for m, value in ours[PUBLISHED].items() if m in theirs}
     columns = [("paper", "Paper", shown(theirs)), ("difference", "Difference", shown(gaps, signed))]
     columns += [(_key(*one), ", ".join(one), shown(some)) for one, some in ours.items()]
     notes = (
         "Mean over the forget classes; the paper's rule is worst-case at native scale, and the difference is to it.",
     )
-    return table("rs-beside-paper", "Mean RS beside the paper's", METHOD_ROWS, columns, notes)
+    return table("rs-beside-paper", "Mean RS beside the paper's", WITH_CONTROL, columns, notes)
 
 
-def rs_beside(group: Group, side: Side, scale: str) -> Table:
-    """Show the mean RS at one scale under the three rules, each beside the other's."""
-    ours = {rule: group.rs((scale, rule)) for rule in RULES}
-    columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in ours[RULES[0]].items()})]
-    for rule in RULES:
-        columns.append((_key(rule), rule, shown(means(ours[rule]))))
-        columns.append((f"{_key(rule)}_{side.key}", side.name, shown(means(side.rs[scale, rule]))))
-    title = f"Mean RS at {scale} scale beside that of {side.name}"
-    notes = ("Mean over the forget classes, as many as there are.",)
-    return table(f"rs-{scale}-beside-{side.key}", title, WITH_CONTROL, columns, notes)
-
-
-def delta(group: Group, side: Side) -> Table:
-    """Show the mean ΔRS in the reading of the paper and in that of a verdict, each beside the other's."""
+def delta(group: Group, paper: Side) -> Table:
+    """Show the mean ΔRS in the reading of the paper, beside the paper's, and in that of a verdict."""
     ours = {reading: group.rs(reading, "delta_rs") for reading in (PUBLISHED, VERDICT)}
     columns: list[Cells] = [("classes", "Classes", {m: str(len(some)) for m, some in ours[VERDICT].items()})]
-    for reading, values in ours.items():
-        columns.append((_key(*reading), ", ".join(reading), shown(means(values), signed)))
-        columns.append((f"{_key(*reading)}_{side.key}", side.name, shown(means(side.delta[reading]), signed)))
+    columns += [(_key(*reading), ", ".join(reading), shown(means(some), signed)) for reading, some in ours.items()]
+    columns.insert(2, ("paper", "Paper", shown(means(paper.delta[PUBLISHED]), signed)))
     notes = ("RS minus that of the retrained model of the same class; mean over the forget classes.",)
     rows = {key: text for key, text in WITH_CONTROL.items() if key != "retrained"}
-    return table(f"delta-beside-{side.key}", "Mean ΔRS", rows, columns, notes)
+    return table("delta-beside-paper", "Mean ΔRS beside the paper's", rows, columns, notes)
 
 
 def _key(*parts: str) -> str:
     return "_".join(parts).replace("-", "_")
 
 
-def agreement(group: Group, side: Side) -> Table:
-    """Show how far mean RS agrees in every reading and, beside the paper, at every scale."""
-    found = {", ".join(one): agree(of_methods(group.rs(one)), of_methods(side.rs[one])) for one in READINGS}
-    if side.name == "Paper":
-        for (kappa,), rows in group.swept("worst-case").group_by("kappa", maintain_order=True):
-            ours = of_methods(arrange(rows, "rs"))
-            found[f"κ = {kappa:.2f}, worst-case"] = agree(ours, of_methods(side.rs[PUBLISHED]))
-    whose = "the paper's" if side.name == "Paper" else f"that of {side.name}"
-    title = f"Agreement of mean RS with {whose}, over methods"
-    label = "agreement" if side.name == "Paper" else f"agreement-beside-{side.key}"
-    headings = {"spearman": "Spearman", "pearson": "Pearson", "difference": "Mean |difference|"}
-    columns = [
-        (
-            name,
-            text,
-            {key: (signed if name == "bias" else score)(getattr(one, name, None)) for key, one in found.items()},
-        )
-        for name, text in (headings | {"bias": "Mean difference"}).items()
-    ]
-    return table(label, title, {key: key for key in found}, columns, first=("reading", "Reading"))
-
-
 def classes_beside_paper(group: Group, paper: Side) -> Table:
     """Show RS of every model over the paper's."""
     ours = group.rs(PUBLISHED)
     rows, lines = {}, {}
-    for method, name in METHOD_ROWS.items():
+    for method, name in WITH_CONTROL.items():
         for key, text, values in ((method, name, ours), (f"{method}*", f"{name}, paper", paper.rs[PUBLISHED])):
-            rows[key], lines[key] = text, values.get(method, {})
+            if values is ours or method in values:
+                rows[key], lines[key] = text, values.get(method, {})
     title = "RS of every model over the paper's (native, worst-case)"
-    return table("classes-beside-paper", title, rows, _class_columns(group, lines, ours))
+    return table("classes-beside-paper", title, rows, _class_columns(group, lines))
 
 
-def classes(group: Group, reading: Reading) -> Table:
-    """Show RS of every model."""
-    found, (scale, rule) = group.rs(reading), reading
-    title = f"RS of every model ({scale} scale, {rule})"
-    return table(f"classes-{scale}", title, WITH_CONTROL, _class_columns(group, found, found))
+def classes(group: Group) -> Table:
+    """Show RS of every model in the reading of a verdict."""
+    title = f"RS of every model ({VERDICT[0]} scale, {VERDICT[1]})"
+    return table(f"classes-{VERDICT[0]}", title, WITH_CONTROL, _class_columns(group, group.rs(VERDICT)))
 
 
-def _class_columns(group: Group, lines: Mapping[str, Values], ours: Mapping[str, Values]) -> list[Cells]:
-    forget = class_rows(group, list({c for some in ours.values() for c in some}))
+def _class_columns(group: Group, lines: Mapping[str, Values]) -> list[Cells]:
+    forget = class_rows(group, list({c for some in lines.values() for c in some}))
     return [
         (f"class_{c}", name, {key: score(some.get(c)) for key, some in lines.items()}) for c, name in forget.items()
     ]
-
-
-def control(group: Group) -> Table:
-    """Show, class by class, what comes back of a class that is hidden by construction, and of one never seen."""
-    here, native, swept = group.rs(VERDICT), group.rs(PUBLISHED), group.swept()
-    masked, retrained = here.get("masked", {}), here.get("retrained", {})
-    columns = [("masked", "Masked", shown(masked)), ("retrained", "Retrained", shown(retrained))]
-    if swept["kappa"].n_unique() > 1:
-        best = swept.filter(method="masked").sort("rs", "kappa", maintain_order=True).group_by("forget").last()
-        there = swept.filter(method="retrained").select("forget", "kappa", beside="rs")
-        best = best.join(there, on=["forget", "kappa"], how="left")
-        found = {row["forget"]: row for row in best.iter_rows(named=True)}
-        named = {"rs": ("masked_best", "Masked, best of sweep"), "kappa": ("kappa", "at κ")}
-        named |= {"beside": ("retrained_there", "Retrained there")}
-        columns += [(*names, {c: score(row[value]) for c, row in found.items()}) for value, names in named.items()]
-    columns.append(("masked_native", "Masked, native, worst-case", shown(native.get("masked", {}))))
-    columns.append(("retrained_native", "Retrained, native, worst-case", shown(native.get("retrained", {}))))
-    title = "Positive control: the original with its row masked"
-    notes = ("RS at canonical scale, source-free, unless said otherwise.",)
-    first = ("forget_class", "Forget class")
-    return table("positive-control", title, class_rows(group, list(masked)), columns, notes, first)
 
 
 def selection_parts(group: Group, scale: str) -> dict[str, dict[str, float]]:
@@ -344,21 +262,6 @@ def selection(group: Group) -> Table:
     )
     rows = {key: text for key, text in WITH_CONTROL.items() if key in parts["native"]["last"]}
     return table("selection", "What choosing the epoch adds to RS", rows, columns, notes)
-
-
-def scales(group: Group) -> Table:
-    """Show RS, ΔRS and rank at native and canonical scale, last epoch."""
-    readings = {"native": ("native", "source-free"), "canonical": VERDICT}
-    rs = {name: of_methods(group.rs(one)) for name, one in readings.items()}
-    gaps = {name: of_methods(group.rs(one, "delta_rs")) for name, one in readings.items()}
-    order = {name: sorted(some, key=some.__getitem__, reverse=True) for name, some in rs.items()}
-    columns: list[Cells] = [(f"rs_{name}", f"RS {name}", shown(some)) for name, some in rs.items()]
-    columns += [(f"delta_{name}", f"ΔRS {name}", shown(some, signed)) for name, some in gaps.items()]
-    columns += [
-        (f"rank_{name}", f"Rank {name}", {m: str(place) for place, m in enumerate(some, 1)})
-        for name, some in order.items()
-    ]
-    return table("scales", "What the canonical scale changes (last epoch)", METHOD_ROWS, columns)
 
 
 def verdicts(group: Group) -> Table:
@@ -409,26 +312,7 @@ def sweep_outcomes(group: Group) -> pl.DataFrame:
 
 
 def every_scale(group: Group) -> Table:
-    """Show the control and its references at every scale, class by class, and their verdicts."""
-    swept, found = group.swept(ending="-scales"), sweep_outcomes(group)
-    names = class_rows(group, swept["forget"].unique().to_list())
-    columns: list[Cells] = []
-    for method in ("masked", "retrained"):
-        for c, name in names.items():
-            mine = swept.filter(method=method, forget=c).select("kappa", "rs").iter_rows()
-            columns.append((f"{method}_{c}", f"{method.title()}: {name}", {f"{k:.2f}": score(rs) for k, rs in mine}))
-    columns += [_of("recovered", "Recovered", found, "masked"), _of("alarms", "Alarms", found, "retrained")]
-    notes = (
-        f"RS, source-free. The canonical scale is κ = {KAPPA:.2f}.",
-        "Recovered: masked models with that verdict. Alarms: retrained models with another verdict than not-recovered, "
-        "degenerate ones among them.",
-    )
-    title = "The control and its references at every scale"
-    return table("every-scale", title, _kappas(found), columns, notes, ("kappa", "κ"))
-
-
-def every_scale_means(group: Group) -> Table:
-    """Show the mean RS of every method at every scale, and what the scale costs in retain accuracy."""
+    """Show the mean RS of every method at every scale, what the scale costs in retain accuracy, and the verdicts."""
     found = sweep_outcomes(group)
     swept = group.swept(ending="-scales").group_by("method", "kappa", maintain_order=True).agg(pl.mean("rs"))
     columns: list[Cells] = [
@@ -438,17 +322,16 @@ def every_scale_means(group: Group) -> Table:
     ]
     lost = found.select("kappa", "lost").iter_rows()
     columns.append(("lost", "Retain points lost", {f"{k:.2f}": percent(value) for k, value in lost}))
-    columns.append(_of("degenerate", "Degenerate", found, "audits"))
+    counts = {"degenerate": ("Degenerate", "audits")}
+    if group.swept(ending="-scales")["delta_rs"].count():
+        counts |= {"recovered": ("Recovered", "masked"), "alarms": ("Alarms", "retrained")}
+    for part, (heading, whole) in counts.items():
+        texts = {f"{k:.2f}": f"{n} of {every}" for k, n, every in found.select("kappa", part, whole).rows()}
+        columns.append((part, heading, texts))
     notes = (
         f"Mean RS over the forget classes that are there, source-free. The canonical scale is κ = {KAPPA:.2f}.",
-        "Retain points lost: mean over all models of the sweep. Degenerate: models of the sweep with that verdict.",
+        "Retain points lost: mean over all models of the sweep. Degenerate and, where there are references, recovered: "
+        "models, and masked ones, with that verdict. Alarms: retrained models with another one than not-recovered.",
     )
-    return table("every-scale-means", "Mean RS at every scale", _kappas(found), columns, notes, ("kappa", "κ"))
-
-
-def _kappas(found: pl.DataFrame) -> dict[str, str]:
-    return {f"{kappa:.2f}": f"{kappa:.2f}" for kappa in found["kappa"]}
-
-
-def _of(part: str, heading: str, found: pl.DataFrame, whole: str) -> Cells:
-    return part, heading, {f"{k:.2f}": f"{n} of {all_}" for k, n, all_ in found.select("kappa", part, whole).rows()}
+    rows = {key: key for key in (f"{kappa:.2f}" for kappa in found["kappa"])}
+    return table("every-scale", "Mean RS at every scale", rows, columns, notes, ("kappa", "κ"))

@@ -65,18 +65,12 @@ def _experiment(label: str, title: str, classes: dict[str, list[str]], columns: 
 
 
 def experiments(group: Group, paper: Side) -> Table:
-    """Show the mean RS of every world beside the paper's, over the classes that all have, and over all classes."""
+    """Show the mean RS of every world beside the paper's, over the classes that all have."""
     found = {letter: some for letter in WORLDS if (some := values(group, letter))}
     sides: dict[str, ByClass] = {"Paper": paper.rs[PUBLISHED]} | {f"({one})": some for one, some in found.items()}
     classes = common(list(sides.values())) if len(found) > 1 else {}
-    every = {m: list(some) for m, some in sides["Paper"].items()}
     columns: list[Cells] = [(_key(name), name, shown(averages(side, classes))) for name, side in sides.items()]
-    columns += [
-        (f"{_key(name)}_all", f"{name}, all classes", shown(whole))
-        for name, side in sides.items()
-        if (whole := averages(side, every))
-    ]
-    note = "Native scale, worst-case. Over the classes that all have, unless it says all classes."
+    note = "Native scale, worst-case, over the classes that all have."
     return _experiment("experiments", "Mean RS with other recipes", classes, columns, note)
 
 

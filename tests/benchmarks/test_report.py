@@ -78,23 +78,12 @@ def test_mean_rs_is_that_of_the_csv_files(group: str) -> None:
     assert line["paper"] == f"{fmean(printed):.2f}"
 
 
-def test_the_control_at_its_best_scale_stands_beside_the_retrained_model_of_that_scale() -> None:
-    line = cells(tables(BASE)["positive-control"])["cat (3)"]
-    swept = [row for row in audits(BASE, forget="3", rule="source-free") if row["kappa"]]
-    best = max((row for row in swept if row["method"] == "masked"), key=lambda row: float(row["rs"]))
-    (beside,) = (row for row in swept if (row["method"], row["kappa"]) == ("retrained", best["kappa"]))
-    assert line["masked_best"] == f"{float(best['rs']):.2f}"
-    assert line["kappa"] == f"{float(best['kappa']):.2f}"
-    assert line["retrained_there"] == f"{float(beside['rs']):.2f}"
-
-
 def test_other_recipes_are_compared_over_the_classes_that_all_have() -> None:
     line = cells(tables(BASE)["experiments"])["Bad Teacher"]
     assert line["classes"] == "3"
     of = {"method": "bad-teacher", "scale": "native", "rule": "worst-case"}
     three = [row for row in audits(BASE, protocol=f"{BASE}-published", **of) if row["forget"] in ("0", "3", "7")]
     assert line["b"] == f"{fmean(float(row['rs']) for row in three):.2f}"
-    assert line["b_all"] == mean_rs(BASE, protocol=f"{BASE}-published", **of)
 
 
 def test_a_further_group_is_picked_up_without_code(tmp_path: Path) -> None:
@@ -108,10 +97,7 @@ def test_a_further_group_is_picked_up_without_code(tmp_path: Path) -> None:
     assert [group.name for group in list_groups(tmp_path)] == [BASE, new]
     made = tables(new, tmp_path)
     assert made["rs-beside-paper"].rows == tables(BASE)["rs-beside-paper"].rows
-    assert {one["spearman"] for one in made["agreement-beside-cifar10resnet18"].records} == {"1.00"}
-    assert set(group_figures(Group(new, tmp_path), paper_side("cifar10"))) == {
-        *("comparison", "comparison-cifar10resnet18", "comparison-cifar10resnet18-canonical", "heatmap", "sweep"),
-    }
+    assert set(group_figures(Group(new, tmp_path), paper_side("cifar10"))) == {"comparison", "heatmap", "sweep"}
 
 
 def test_the_committed_overview_is_that_of_the_rows() -> None:
@@ -168,7 +154,6 @@ def test_agreement_is_that_of_scipy_with_ties(seed: int) -> None:
     assert found is not None
     x, y = list(ours.values()), list(theirs.values())
     assert found.spearman == pytest.approx(stats.spearmanr(x, y).statistic)
-    assert found.pearson == pytest.approx(stats.pearsonr(x, y).statistic)
     assert found.difference == pytest.approx(fmean(abs(a - b) for a, b in zip(x, y, strict=True)))
     assert agree(ours, {}) is None
     few = agree({"a": 0.1, "b": 0.2}, {"a": 0.3, "b": 0.1})

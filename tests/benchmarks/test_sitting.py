@@ -12,10 +12,10 @@ from safetensors.torch import load_file
 import reproduce
 from builders.bench import in_this_process
 from reproduce import compute, wanted
-from reproduction import travel
-from reproduction.parts import PARTS, PROTOCOLS, find, minutes, seconds
-from reproduction.travel import bring, take
+from reproduction.heads import PROTOCOLS, bring
+from reproduction.parts import PARTS, find, minutes, seconds
 from sfra.bench.engine.cell import Cell, reachable
+from sfra.bench.engine.packing import unpack
 from sfra.bench.engine.store import Store
 from sfra.core.errors import InputError
 
@@ -87,16 +87,12 @@ def begun(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_another_machine_goes_on_from_what_was_brought(
-    begun: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    begun: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     there, out = tmp_path / "there", tmp_path / "out"
-    monkeypatch.setattr(travel, "PIECE", 10_000)
-    goals = wanted(asked(begun))
-    files = bring(goals, Store(begun, read_only=True), out, originals=True)
-    assert max(file.stat().st_size for file in files) <= 10_000
+    files = bring(wanted(asked(begun)), Store(begun, read_only=True), out, originals=True)
     assert sorted(files) == sorted(out.iterdir())
-    assert [file.name for file in files].count("digits-tiny-original.tar.00") == 1
-    assert take(files, Store(there)) == 3
+    assert sum(unpack(out / f"digits-tiny-{what}", Store(there)) for what in ("results.tar.gz", "original.tar")) == 3
     assert kinds(there) == {"features": 1, "pra": 1, "train": 1}
     capsys.readouterr()
     with in_this_process():

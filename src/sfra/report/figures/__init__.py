@@ -11,7 +11,7 @@ from sfra.report.figures.audit import (
     audit_sweep_figure,
 )
 from sfra.report.figures.benchmark import accuracy_figure, heatmap_figure, violin_figure
-from sfra.report.figures.comparisons import Sides, comparison_figure, scatter_figure
+from sfra.report.figures.comparisons import comparison_figure, scatter_figure
 from sfra.report.figures.curves import sensitivity_figure, sweep_figure, tradeoff_figure, with_main
 from sfra.report.figures.diagnoses import alpha_figure, map_figure, margin_figure
 from sfra.report.figures.registry import (
@@ -36,7 +36,6 @@ __all__ = [
     "Figure",
     "Planned",
     "Setting",
-    "Sides",
     "Style",
     "accuracy_figure",
     "alpha_figure",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from statistics import fmean
 from typing import Any
 
@@ -125,25 +124,7 @@ def _marks(
     )
 
 
-@dataclass(frozen=True, kw_only=True)
-class Sides:
-    """What the two sides of a comparison are called."""
-
-    title: str = "Our RS beside the paper's"
-    told: str = "Our RS against the paper's"
-    """Begins the description."""
-    ours: str = "Ours"
-    """Subject of the sentence on the mean difference."""
-    here: str = "RS here"
-    """Names the vertical axis."""
-    there: str = "RS in the paper"
-    """Names the horizontal axis."""
-
-
-PAPER = Sides()
-
-
-def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style = LIGHT, sides: Sides = PAPER) -> Chart:
+def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style = LIGHT) -> Chart:
     """Draw our RS against the paper's on equal axes with the diagonal; Spearman's ρ is that of the rows given.
 
     Args:
@@ -151,7 +132,6 @@ def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style =
             marks, and the named large one is their mean.
         subtitle: What the rows are of.
         style: Theme and size.
-        sides: Names, where the other side is not the paper.
     """
     points: list[dict[str, Any]] = [
         {"key": row["method"], "method": method_name(row["method"]), "forget": str(row.get("class", ""))}
@@ -171,11 +151,11 @@ def comparison_figure(rows: Sequence[Row], *, subtitle: str = "", style: Style =
     note = "" if single else " Small marks: classes; large: means."
     agreement = _agreement(points, means)
     return finish(
-        _draw_comparison([] if single else points, means, sides, style),
+        _draw_comparison([] if single else points, means, style),
         style,
-        title=sides.title,
+        title="Our RS beside the paper's",
         subtitle=[subtitle, f"{agreement}{note} Diagonal: equal."],
-        description=f"{sides.told}, {len(means)} methods. {agreement} {sides.ours} is on average "
+        description=f"Our RS against the paper's, {len(means)} methods. {agreement} Ours is on average "
         f"{abs(difference):.2f} {'higher' if difference > 0 else 'lower'}.",
     )
 
@@ -205,15 +185,13 @@ def _agreement(points: Sequence[Row], means: Sequence[Row]) -> str:
     return f"Spearman's ρ {', '.join(parts)}." if parts else few
 
 
-def _draw_comparison(
-    points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], sides: Sides, style: Style
-) -> Any:
+def _draw_comparison(points: Sequence[dict[str, Any]], means: Sequence[dict[str, Any]], style: Style) -> Any:
     side = style.narrow if style.size == "column" else 380
 
     def place(row: Row) -> Point:
         return row["paper"] * side, (1 - row["ours"]) * side
 
-    x, y = score("x", "paper", sides.there), score("y", "ours", sides.here)
+    x, y = score("x", "paper", "RS in the paper"), score("y", "ours", "RS here")
     ends = chart([{"paper": end, "ours": end} for end in (0, 1)])
     line = ends.mark_line(color=style.colours.ink, strokeWidth=1, strokeDash=[4, 3]).encode(x=x, y=y)
     diagonal: list[Point] = [(across, side - across) for across in range(0, side, 12)]
