@@ -12,6 +12,7 @@ from sfra.auditing.answers import Answers
 from sfra.auditing.feed import Feed, Preparation
 from sfra.auditing.findings import FINDINGS, HIGH_RS, Finding, fit, reference, release, score
 from sfra.auditing.result import Calibration, ScaleStep, Score
+from sfra.auditing.verdict import FORGET_LOW
 from sfra.core.metrics import degenerate_floor
 
 FLAGS = Path(__file__).parents[2] / "docs" / "flags.md"
@@ -265,7 +266,7 @@ def test_the_document_states_the_thresholds_that_the_rules_use() -> None:
     text = paragraphs()
     assert f"{100 * score.RETAIN_DROP:.0f} points" in text["retain-drop"]
     assert f"{100 * score.DEGENERATE_DROP:.0f} points" in text["degenerate"]
-    assert f"{score.FORGET_LOW:.2f}" in text["forget-not-low"]
+    assert f"{FORGET_LOW:.2f}" in text["forget-not-low"]
     assert f"{reference.REFERENCE_FORGET:.2f}" in text["reference-saw-class"]
     assert f"{100 * reference.REFERENCE_GAP:.0f} points" in text["reference-differs"]
     assert f"{release.ONE_LENGTH} of the longest" in text["cosine-head"]

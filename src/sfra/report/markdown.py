@@ -76,9 +76,9 @@ def _about(audit: AuditResult) -> str:
 
 def _metadata(audit: AuditResult) -> Iterator[str]:
     """Yield an entry of ``model-index``, or one for each of several classes; texts are quoted as in JSON."""
-    each = [((one.label,), one.verdict, one.scores) for one in audit.classes if one.scores]
-    for classes, verdict, scores in each or [(audit.forget_classes, audit.verdict, audit.results)]:
-        lost = ", ".join(class_name(label, audit.class_names) for label in classes)
+    names = [class_name(label, audit.class_names) for label in audit.forget_classes]
+    each = [(class_name(one.label, audit.class_names), one.verdict, one.scores) for one in audit.classes if one.scores]
+    for lost, verdict, scores in each or [(", ".join(names), audit.verdict, audit.results)]:
         yield from _entry(audit, lost, verdict, scores)
 
 
