@@ -112,9 +112,9 @@ def test_the_names_of_a_model_that_lost_an_output_win_over_the_number_of_classes
     [
         (None, "0,2"),
         (("cat", "dog", "ox"), "0,2"),
-        (("1", "2", "3"), "0,3"),
-        (("2", "b", "c"), "0,c"),
-        (("2, two", "b", "c, sea"), "0,c"),
+        (("1", "2", "3"), "1,3"),
+        (("2", "b", "c"), "2,c"),
+        (("2, two", "b", "c, sea"), "2,c"),
     ],
     ids=["no names", "words", "numbers from 1", "a number among words", "several words"],
 )

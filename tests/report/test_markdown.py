@@ -79,7 +79,7 @@ def test_the_metadata_of_a_card_is_what_hugging_face_reads(audit: AuditResult) -
 
 
 def test_a_card_tells_each_of_several_classes_for_itself() -> None:
-    audit = compare(hidden(), never_seen(), (1, FORGET), **QUICK)
+    audit = compare(hidden(), forget=(1, FORGET), **QUICK)
     card = model_card([audit])
     _, metadata, _ = card.split("---\n", 2)
     _, results = model_index_to_eval_results(yaml.safe_load(metadata)["model-index"])

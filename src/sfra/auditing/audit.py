@@ -285,7 +285,8 @@ def _report(
     classes = _class_results(evidence, references, odd=odd, sight=sight)
     together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)
     gravest = worst([together, *(one.verdict for one in classes)])
-    graver = [one for one in classes if one.verdict == gravest] if gravest != together else []
+    graver = [one for one in classes if one.verdict == gravest]
+    graver = graver if len(graver) < len(classes) else []
     raised = fitting(raised, gravest)
     concluded, statement = conclude(gravest, graver[0].scores if graver else found, raised)
     if graver and concluded == gravest:

@@ -35,16 +35,17 @@ def forget_classes(forget: Forget, class_names: Sequence[str] | None) -> tuple[i
 
 
 def typed(classes: Iterable[int], names: Names) -> str:
-    """Write forget classes as ``--forget`` reads them back: by index or, where another class is called so, by name.
+    """Write forget classes as ``--forget`` reads them back: by index or, where some index is another's name, by name.
 
-    >>> typed([0, 1], ["cat", "dog"]), typed([1], ["1", "2", "3"])
-    ('0,1', '2')
+    >>> typed([0, 1], ["cat", "dog"]), typed([0, 1], ["1", "2", "3"])
+    ('0,1', '1,2')
     """
     known = [name or "" for name in names or ()]
+    by_index = all(_reads(str(label), known) == label for label in range(len(known)))
 
     def one(label: int) -> str:
-        name = known[label] if 0 <= label < len(known) else ""
-        words = (word for word in (str(label), name, *name.split(",")) if word and "," not in word)
+        name = known[label] if 0 <= label < len(known) and not by_index else ""
+        words = (word for word in (name, *name.split(",")) if word and "," not in word)
         return next((word for word in words if _reads(word, known) == label), str(label))
 
     return ",".join(map(one, classes))
