@@ -9,20 +9,18 @@ import hashlib
 import logging
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
 from sfra.attack.grid import jobs_of, relearn_jobs, settings_of
 from sfra.attack.outlook import Outlook
-from sfra.attack.scale import CALIBRATED
-from sfra.auditing.calibrate import calibrate
+from sfra.auditing.calibrate import settle_scale
 from sfra.auditing.config import AuditConfig, chosen_config
 from sfra.auditing.control import (
     HiddenSubject,
     default_self_controls,
-    hide_retain_classes,
     original_control,
     self_control,
 )
@@ -40,7 +38,6 @@ from sfra.auditing.result import (
     AuditReport,
     AuditResult,
     BeforeAfter,
-    Calibration,
     ClassResult,
     Control,
     Finding,
@@ -157,13 +154,7 @@ def audit(
     for problem in _early_problems(inputs, config.expect_accuracy)[:1]:
         _log.warning("this audit will be unusable: %s%s %s", problem.message, REMEDY, problem.remedy)
     count = default_self_controls(inputs.model.classes) if self_controls is None else self_controls
-    calibration = None
-    if config.scale == CALIBRATED:  # on every second hidden class; the others are the control
-        hidden = hide_retain_classes(inputs.model, 2 * count)
-        calibration = calibrate(hidden[::2], config, progress)
-        config, hidden = replace(config, scale=calibration.kappa), hidden[1::2] or hidden
-    else:
-        hidden = hide_retain_classes(inputs.model, count)
+    config, hidden, calibration = settle_scale(inputs.model, count, config, progress)
     for one in inputs.references:
         if isinstance(one, AuditResult):
             check_earlier(one, inputs.model, config)
@@ -177,6 +168,7 @@ def audit(
     raised = raise_findings(facts)
     usable = evidence.measured is not None and not critical(raised)
     controls = _controls(inputs, hidden, config, theirs, outlook) if usable else ()
+    judgement = _judge(evidence, references, found, controls, raised, calibrated=calibration is not None)
     diagnosed = None
     if diagnostics is not None:
         progress("diagnosing", 0, 1)
@@ -187,11 +179,11 @@ def audit(
         evidence,
         references,
         found,
-        controls,
-        raised,
-        diagnosed,
-        calibration,
+        judgement,
         config,
+        controls=controls,
+        calibration=calibration,
+        diagnostics=diagnosed,
         seconds=time.perf_counter() - began,
     )
 
@@ -263,34 +255,55 @@ def _class_results(
     return tuple(results)
 
 
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """What an audit concludes: the verdict is the gravest of that on all forget classes together and on each."""
+
+    verdict: str
+    statement: str
+    classes: tuple[ClassResult, ...]
+    findings: tuple[Finding, ...]
+
+
+def _judge(
+    evidence: Evidence,
+    references: Sequence[Reference],
+    found: Sequence[Score],
+    controls: Sequence[Control],
+    raised: Sequence[Finding],
+    *,
+    calibrated: bool,
+) -> Judgement:
+    """Conclude from the scores, the findings and what the controls show."""
+    model = evidence.subject
+    sight = Sight.of(controls, model.classes, calibrated=calibrated)
+    odd = frozenset() if model.missing else frozenset(odd_rows(model.release.head, model.forget))
+    classes = _class_results(evidence, references, odd=odd, sight=sight)
+    together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)
+    gravest = worst([together, *(one.verdict for one in classes)])
+    own = [one for one in classes if one.verdict == gravest]
+    if len(own) == len(classes):  # there is nothing to tell apart
+        own = []
+    raised = fitting(raised, gravest)
+    concluded, statement = conclude(gravest, own[0].scores if own else found, raised)
+    if own and concluded == gravest:
+        statement = f"Class {', '.join(str(one.label) for one in own)}: {statement}"
+    return Judgement(verdict=concluded, statement=statement, classes=classes, findings=raised)
+
+
 @one_thread()
 def _report(
     inputs: Inputs,
     evidence: Evidence,
     references: Sequence[Reference],
     found: Sequence[Score],
-    controls: tuple[Control, ...],
-    raised: tuple[Finding, ...],
-    diagnosed: dict[str, Any] | None,
-    calibration: Calibration | None,
+    judgement: Judgement,
     config: AuditConfig,
-    *,
-    seconds: float,
+    **rest: Any,
 ) -> AuditReport:
     """Put the report together; the verdict rests on the first setting under the source-free rule."""
     first, score = evidence.runs[0], found[0] if found else None
     head = first.placed.released(first.path.last)
-    sight = Sight.of(controls, inputs.model.classes, calibrated=calibration is not None)
-    odd = frozenset() if inputs.model.missing else frozenset(odd_rows(inputs.model.release.head, inputs.forget))
-    classes = _class_results(evidence, references, odd=odd, sight=sight)
-    together = overall_verdict(found, row_is_odd=bool(odd), sight=sight)
-    gravest = worst([together, *(one.verdict for one in classes)])
-    graver = [one for one in classes if one.verdict == gravest]
-    graver = graver if len(graver) < len(classes) else []
-    raised = fitting(raised, gravest)
-    concluded, statement = conclude(gravest, graver[0].scores if graver else found, raised)
-    if graver and concluded == gravest:
-        statement = f"Class {', '.join(str(one.label) for one in graver)}: {statement}"
     measured: dict[str, Any] = {name: getattr(score, name, None) for name in OF_THE_SCORE}
     retain, forget = (
         BeforeAfter(**{field: getattr(score, f"{name}_{field}", None) for field in BeforeAfter.__struct_fields__})
@@ -301,8 +314,10 @@ def _report(
         accuracies = (getattr(score, name) for name in ACCURACIES)
         relearned = is_relearned(*accuracies, epsilon_r=config.epsilon_r, delta_f=config.delta_f)
     return AuditReport(
-        verdict=concluded,
-        statement=statement,
+        verdict=judgement.verdict,
+        statement=judgement.statement,
+        classes=judgement.classes,
+        findings=judgement.findings,
         **measured,
         scale=first.setting.scale.name,
         rule=VERDICT_RULE,
@@ -311,7 +326,6 @@ def _report(
         forget=forget,
         rs_at=rs_at(evidence.measured, first.setting, config.budgets) if evidence.measured else {},
         relearned=relearned,
-        findings=raised,
         results=tuple(found),
         sweep=summarise_sweep(found) if config.scale == "sweep" and found else None,
         traces=run_traces(evidence, "model") + (references[0].traces if references else ()),
@@ -324,12 +338,8 @@ def _report(
         class_names=inputs.class_names,
         settings=config.resolved(inputs.model.classes, len(inputs.forget)).to_dict(),
         versions=versions(),
-        seconds=seconds,
         created=datetime.now(UTC).isoformat(timespec="seconds"),
-        classes=classes,
-        controls=controls,
-        calibration=calibration,
-        diagnostics=diagnosed,
         relearned_head=head,
         relearned_head_digest=hashlib.sha256(head.to_safetensors()).hexdigest(),
+        **rest,
     )

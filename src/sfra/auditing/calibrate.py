@@ -13,10 +13,11 @@ from statistics import median
 
 from sfra.attack.grid import expect_jobs
 from sfra.attack.outlook import Outlook
-from sfra.attack.scale import KAPPA
+from sfra.attack.scale import CALIBRATED, KAPPA
 from sfra.auditing.config import AuditConfig
-from sfra.auditing.control import HiddenSubject, audit_hidden
+from sfra.auditing.control import HiddenSubject, audit_hidden, hide_retain_classes
 from sfra.auditing.result import Calibration, ScaleStep
+from sfra.auditing.subject import Subject
 from sfra.auditing.verdict import RETAIN_LIMIT
 from sfra.core.errors import InputError
 from sfra.core.types import Progress
@@ -27,6 +28,17 @@ that never saw a class give it back as well."""
 
 COMES_BACK = 0.7
 """Median RS of hidden classes that counts as back; ``docs/scale.md`` has the measurements behind it."""
+
+
+def settle_scale(
+    model: Subject, controls: int, config: AuditConfig, progress: Progress | None
+) -> tuple[AuditConfig, list[HiddenSubject], Calibration | None]:
+    """Hide retain classes as controls, and if the scale is to be calibrated as many more, to find it on them."""
+    if config.scale != CALIBRATED:
+        return config, hide_retain_classes(model, controls), None
+    hidden = hide_retain_classes(model, 2 * controls)
+    calibration = calibrate(hidden[::2], config, progress)
+    return replace(config, scale=calibration.kappa), hidden[1::2] or hidden, calibration
 
 
 def calibrate(hidden: Sequence[HiddenSubject], config: AuditConfig, progress: Progress | None) -> Calibration:
