@@ -47,10 +47,17 @@ def test_compiled_loops_use_the_widest_vectors() -> None:
     assert run(program) == "True"
 
 
+CHOSEN = "from sfra.core.cpu import compiled; compiled(); import numba; print(numba.config.CPU_FEATURES)"
+
+
 def test_a_users_own_choice_of_vectors_stays() -> None:
-    program = "from sfra.core.cpu import compiled; compiled(); import numba; print(numba.config.CPU_FEATURES)"
     own = get_host_cpu_features().flatten()
-    assert run(program, NUMBA_CPU_FEATURES=own) == own
+    assert run(CHOSEN, NUMBA_CPU_FEATURES=own) == own
+    assert run(f"import numba; {CHOSEN}") == "None"
+
+
+def test_programs_that_are_started_afterwards_choose_for_their_own_processor() -> None:
+    assert run(f"{CHOSEN}; import os; print(os.environ.get('NUMBA_CPU_FEATURES'))").splitlines()[1] == "None"
 
 
 def test_work_that_is_shared_out_is_done_with_one_thread_each_and_a_failure_is_heard_of() -> None:

@@ -68,15 +68,16 @@ def compiled(**options: Any) -> Any:
 def _prefer_wide_vectors() -> None:
     """Ask for vectors of 512 bits where the processor has them: on Intel's the compiler uses half of that by itself.
 
-    Numba reads the setting once, when it is imported; one that is made already stays.
+    A program that imports numba before, or sets NUMBA_CPU_FEATURES, has made its own choice.
     """
-    if "numba" in sys.modules or "NUMBA_CPU_FEATURES" in os.environ:
+    if "numba" in sys.modules:
         return
     from llvmlite.binding import get_host_cpu_features
+    from numba import config
 
     try:
         features = get_host_cpu_features()
     except RuntimeError:  # not every platform can say
         return
-    if features.get("avx512f"):
-        os.environ["NUMBA_CPU_FEATURES"] = f"{features.flatten()},-prefer-256-bit"
+    if features.get("avx512f") and config.CPU_FEATURES is None:
+        config.CPU_FEATURES = f"{features.flatten()},-prefer-256-bit"
