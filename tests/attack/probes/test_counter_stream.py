@@ -32,12 +32,13 @@ def head_of(classes: int, rank: int) -> tuple[Tensor, Tensor]:
     return 2 * torch.nn.functional.normalize(normal(classes, rank, seed=classes), dim=1), normal(classes, seed=1) / 4
 
 
-@pytest.mark.parametrize(("classes", "rank"), [(2, 1), (10, 9), (21, 37)])
+@pytest.mark.parametrize(("classes", "rank"), [(2, 1), (10, 9), (21, 37), (130, 20), (260, 7)])
 def test_draws_are_routed_as_float64_routes_them(loops: Scan, classes: int, rank: int) -> None:
     weight, bias = head_of(classes, rank)
     everything = torch.full((classes,), -torch.inf, device=DEVICE), torch.full((classes,), torch.inf, device=DEVICE)
     start = 2**33 + 512
-    found = loops.scan(start, 1024, weight.to(DEVICE), bias.to(DEVICE), SEED, *everything)
+    head = loops.prepare(weight.to(DEVICE), bias.to(DEVICE))
+    found = loops.scan(start, 1024, head, SEED, *everything)
     draws = compiled_draws(np.arange(start, start + 1024), rank, seed=SEED).astype(np.float64)
     logits = draws @ weight.double().numpy().T + bias.double().numpy()
     assert found.near.tolist() == list(range(1024))
@@ -49,11 +50,22 @@ def test_draws_are_routed_as_float64_routes_them(loops: Scan, classes: int, rank
         assert found.ranks[mine].tolist() == list(range(int(mine.sum())))
 
 
+def test_a_row_far_longer_than_the_others_leaves_them_their_precision(loops: Scan) -> None:
+    weight, bias = head_of(10, 9)
+    weight *= 10.0 ** torch.linspace(-3, 3, 10)[:, None]
+    everything = torch.full((10,), -torch.inf, device=DEVICE), torch.full((10,), torch.inf, device=DEVICE)
+    found = loops.scan(0, 1024, loops.prepare(weight.to(DEVICE), bias.to(DEVICE)), SEED, *everything)
+    draws = compiled_draws(np.arange(1024), 9, seed=SEED).astype(np.float64)
+    logits = draws @ weight.double().numpy().T + bias.double().numpy()
+    assert found.labels.tolist() == logits.argmax(1).tolist()
+    np.testing.assert_allclose(found.scores.cpu().numpy(), exact_sureness(logits, "softmax"), rtol=1e-5, atol=1e-3)
+
+
 def test_only_draws_beyond_the_limits_of_their_class_are_kept(loops: Scan) -> None:
     weight, bias = head_of(10, 9)
     high, low = torch.linspace(0.5, 2.5, 10), torch.linspace(-2.5, -0.5, 10)
     given = [part.to(DEVICE) for part in (weight, bias, high, low)]
-    found = loops.scan(0, 1024, given[0], given[1], SEED, given[2], given[3])
+    found = loops.scan(0, 1024, loops.prepare(given[0], given[1]), SEED, given[2], given[3])
     logits = compiled_draws(np.arange(1024), 9, seed=SEED).astype(np.float64) @ weight.double().numpy().T
     logits += bias.double().numpy()
     sure, winner = exact_sureness(logits, "softmax"), logits.argmax(1)

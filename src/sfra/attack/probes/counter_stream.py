@@ -29,9 +29,10 @@ _FIRST, _SHORTEST = 2**18, 2**10
 class Scan(Protocol):
     """What the stream is made of."""
 
-    def scan(
-        self, start: int, length: int, weight: Tensor, bias: Tensor, seed: int, high: Tensor, low: Tensor
-    ) -> Routed:
+    def prepare(self, weight: Tensor, bias: Tensor) -> tuple[Tensor, ...]:
+        """Return a head as ``scan`` takes it."""
+
+    def scan(self, start: int, length: int, head: tuple[Tensor, ...], seed: int, high: Tensor, low: Tensor) -> Routed:
         """Route the draws from ``start`` on to their classes."""
 
     def normals(self, indices: Tensor, stream: int, width: int, seed: int) -> Tensor:
@@ -50,8 +51,8 @@ class CounterStream:
         device: torch.device,
         loops: Scan = torch_loops,
     ) -> None:
-        self._weight, self._bias = weight.to(device), bias.to(device)
-        self._seed, self._loops = seed, loops
+        self._head, self._rank = loops.prepare(weight.to(device), bias.to(device)), weight.shape[1]
+        self._device, self._seed, self._loops = device, seed, loops
         self.name = "counters, torch" if loops is torch_loops else "triton"
         fits = 1 << (PRODUCTS // weight.numel()).bit_length() - 1
         self._longest = max(_SHORTEST, min(LONGEST, fits))
@@ -61,13 +62,13 @@ class CounterStream:
         """Yield the stream in order; the first chunks are short, for every draw is near until there are limits."""
         start, length = 0, min(_FIRST, self._longest)
         while True:
-            found = self._loops.scan(start, length, self._weight, self._bias, self._seed, *limits())
+            found = self._loops.scan(start, length, self._head, self._seed, *limits())
             yield found.chunk(length, found.near + start)
             start, length = start + length, min(8 * length, self._longest)
 
     def rows(self, items: Shaped[Tensor, "n ..."]) -> Float[Tensor, "n r"]:
         """Make the draws again from their indices; a negative item is a stored row."""
-        out = self._loops.normals(items.clamp_min(0), 0, self._weight.shape[1], self._seed)
+        out = self._loops.normals(items.clamp_min(0), 0, self._rank, self._seed)
         if self._stored:
             foreign = items < 0
             out[foreign] = torch.cat(self._stored)[-1 - items[foreign]]
@@ -76,9 +77,9 @@ class CounterStream:
     def store(self, rows: Float[Tensor, "n r"]) -> Shaped[Tensor, "n ..."]:
         """Number the rows -1, -2, … in order of arrival."""
         first = sum(len(part) for part in self._stored)
-        self._stored.append(rows.to(self._weight.device))
-        return -1 - torch.arange(first, first + len(rows), device=self._weight.device)
+        self._stored.append(rows.to(self._device))
+        return -1 - torch.arange(first, first + len(rows), device=self._device)
 
     def noise(self, count: int, width: int) -> Float[Tensor, "n d"]:
         """Return normals from a stream of their own."""
-        return self._loops.normals(torch.arange(count, device=self._weight.device), 1, width, self._seed)
+        return self._loops.normals(torch.arange(count, device=self._device), 1, width, self._seed)

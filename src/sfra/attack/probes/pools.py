@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
+from numpy import ndarray
 from torch import Tensor
 
 from sfra.attack.probes.select import Extremes, Selected
@@ -53,6 +55,8 @@ class Pools:
         """Candidates that share their draw with an earlier one of their class."""
         self._retain: Bool[Tensor, " C"] = torch.ones(classes, dtype=torch.bool, device=device)
         self._retain[list(forget)] = False
+        self._kept = self._retain.cpu().numpy()
+        self._tally: Int[ndarray, " C"] | None = None
 
     def absorb(self, chunk: Chunk) -> Pools:
         """Take in the next chunk of the stream; draws of a class beyond its ``n``-th are dropped."""
@@ -61,6 +65,7 @@ class Pools:
         self.extremes.update(chunk.labels[fits], chunk.scores[fits], chunk.items[fits])
         self.landed += chunk.counts
         self.draws += chunk.draws
+        self._tally = None
         return self
 
     def top_up(self, label: int, scores: Float[Tensor, " n"], items: Shaped[Tensor, "n ..."]) -> Pools:
@@ -69,9 +74,16 @@ class Pools:
         return self
 
     @property
+    def tally(self) -> Int[ndarray, " C"]:
+        """What landed, on the host, which waits for the device once per chunk."""
+        if self._tally is None:
+            self._tally = self.landed.cpu().numpy().copy()
+        return self._tally
+
+    @property
     def open(self) -> list[int]:
         """Retain classes whose pool is not full."""
-        return torch.nonzero(self._takes.cpu()).flatten().tolist()
+        return [int(k) for k in np.flatnonzero(self._kept & (self.tally < self.n))]
 
     @property
     def acceptance(self) -> Float[Tensor, " C"]:
@@ -81,7 +93,7 @@ class Pools:
     @property
     def note(self) -> str:
         """How many pools are full, and the range of acceptances."""
-        rates = self.acceptance[self._retain.cpu()]
+        rates = self.acceptance[torch.from_numpy(self._kept)]
         full = f"{len(rates) - len(self.open):,} of {len(rates):,} classes full"
         return f"{full}, acceptance {float(rates.min()):.1e} to {float(rates.max()):.1e}"
 

@@ -66,11 +66,9 @@ class Review:
 
     @staticmethod
     def _prices(pools: Pools) -> tuple[float, float]:
-        still, landed = pools.open, pools.landed.tolist()
+        landed = pools.tally[pools.open].astype(float)
         device = "cpu" if pools.landed.device.type == "cpu" else "other"
-        need = np.array([pools.n - landed[k] for k in still], float)
-        rate = np.array([landed[k] / pools.draws for k in still])
-        return prices(need, rate, device)
+        return prices(pools.n - landed, landed / pools.draws, device)
 
     def _hopeless(self, pools: Pools) -> list[int]:
         """Return the classes that will not be full at the end of the budget, even if they have been unlucky."""
@@ -79,8 +77,7 @@ class Review:
         if pools.draws < WARM_UP:
             return []
         share = self._max_draws / pools.draws
-        landed = pools.landed.tolist()
-        return [k for k in pools.open if self._falls_short(landed[k], share, pools.n)]
+        return [k for k in pools.open if self._falls_short(int(pools.tally[k]), share, pools.n)]
 
     @staticmethod
     def _falls_short(count: int, share: float, n: int) -> bool:

@@ -16,7 +16,7 @@ from sfra.attack.probes.scores import get, judge
 from sfra.attack.probes.stream import Routed, route
 from sfra.attack.probes.weighing import BINS, LEADERS
 
-__all__ = ["ends", "losers", "mix", "normals", "scan", "sieve", "uniforms"]
+__all__ = ["ends", "losers", "mix", "normals", "prepare", "scan", "sieve", "uniforms"]
 
 _NUMBERS = {"cpu": 2**20, "cuda": 2**28}
 """Numbers that a block may hold."""
@@ -103,16 +103,21 @@ def sieve(
     return passes
 
 
+def prepare(weight: Float[Tensor, "C r"], bias: Float[Tensor, " C"]) -> tuple[Tensor, ...]:
+    """Return a head as ``scan`` takes it."""
+    return weight, bias
+
+
 def scan(
     start: int,
     length: int,
-    weight: Float[Tensor, "C r"],
-    bias: Float[Tensor, " C"],
+    head: tuple[Tensor, ...],
     seed: int,
     high: Float[Tensor, " C"],
     low: Float[Tensor, " C"],
 ) -> Routed:
     """Route the draws from ``start`` on to their classes."""
+    weight, bias = head
     draws = normals(torch.arange(start, start + length, device=weight.device), 0, weight.shape[1], seed)
     labels, scores = judge(torch.addmm(bias, draws, weight.T), get("softmax"))
     return route(labels, scores, high, low)

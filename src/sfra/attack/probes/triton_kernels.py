@@ -1,7 +1,8 @@
 """Triton kernels of the streams on a GPU; :mod:`counters` and :mod:`torch_loops` say in torch what each computes.
 
-Random numbers come from Philox in registers, with the counters of :mod:`sfra.attack.probes.kernels`. No kernel adds
-floating-point numbers atomically or appends in the order of arrival, so that repeated runs give the same bits.
+Random numbers come from Philox in registers, with the counters of :mod:`sfra.attack.probes.kernels` and its polynomials
+(a library's sine takes several times as long as all the rest). No kernel adds floating-point numbers atomically or
+appends in the order of arrival, so that repeated runs give the same bits.
 """
 
 from __future__ import annotations
@@ -14,13 +15,57 @@ import triton.language as tl
 
 @triton.jit
 @no_type_check
+def philox(c0, c1, c2, c3, seed):
+    """Return the four words of Philox4x32-10 for unsigned counters; a product gives both of its halves at once."""
+    key = seed.to(tl.uint64)
+    k0, k1 = (key & 0xFFFFFFFF).to(tl.uint32), (key >> 32).to(tl.uint32)
+    for _ in tl.static_range(10):
+        p0, p1 = c0.to(tl.uint64) * 0xD2511F53, c2.to(tl.uint64) * 0xCD9E8D57
+        c0, c2 = (p1 >> 32).to(tl.uint32) ^ c1 ^ k0, (p0 >> 32).to(tl.uint32) ^ c3 ^ k1
+        c1, c3 = p1.to(tl.uint32), p0.to(tl.uint32)
+        k0, k1 = k0 + 0x9E3779B9, k1 + 0xBB67AE85
+    return c0, c1, c2, c3
+
+
+@triton.jit
+@no_type_check
+def minus_twice_log(x):
+    """Return ``-2 log x`` for normal numbers up to 1, from the exponent and a polynomial of the mantissa."""
+    bits = x.to(tl.int32, bitcast=True)
+    m = ((bits & 0x7FFFFF) | 0x3F800000).to(tl.float32, bitcast=True) - 1.5
+    p = -0.007324484642595053 * m + 0.012295834720134735
+    p = p * m + -0.0163673534989357
+    p = p * m + 0.02868022583425045
+    p = p * m + -0.052707284688949585
+    p = p * m + 0.09881868213415146
+    p = p * m + -0.1975298374891281
+    p = p * m + 0.4444427490234375
+    p = p * m + -1.3333333730697632
+    p = p * m + -0.8109301924705505
+    return tl.maximum(((bits >> 23) - 127).to(tl.float32) * -1.3862943649291992 + p, 0.0)
+
+
+@triton.jit
+@no_type_check
 def box_muller(magnitude, angle):
     """Turn two random words into two independent standard normals."""
-    energy = -tl.log(((magnitude >> 1).to(tl.int32, bitcast=True).to(tl.float32) + 0.5) * 4.656612873077393e-10)
-    radius = tl.sqrt(2.0 * tl.maximum(energy, 0.0))
+    unit = (magnitude >> 1).to(tl.int32, bitcast=True).to(tl.float32) * 4.656612873077393e-10
+    radius = tl.sqrt(minus_twice_log(unit + 2.3283064365386963e-10))
     turn = angle.to(tl.int32, bitcast=True).to(tl.float32) * 2.3283064365386963e-10
-    a = 6.283185307179586 * (tl.abs(turn) - 0.25)
-    return -radius * tl.sin(a), tl.where(turn >= 0.0, radius, -radius) * tl.cos(a)
+    a = tl.abs(turn) - 0.25
+    q = a * a
+    s = -14.393965721130371 * q + 42.00978088378906
+    s = s * q + -76.70427703857422
+    s = s * q + 81.605224609375
+    s = s * q + -41.34170150756836
+    s = s * q + 6.2831854820251465
+    c = 7.536600589752197 * q + -26.394948959350586
+    c = c * q + 60.24331283569336
+    c = c * q + -85.456787109375
+    c = c * q + 64.93939208984375
+    c = c * q + -19.739208221435547
+    c = c * q + 1.0
+    return -radius * (s * a), tl.where(turn >= 0.0, radius, -radius) * c
 
 
 @triton.jit
@@ -29,7 +74,8 @@ def normal_tile(index, quad, stream, seed):
     """Return the normals ``4 quad`` to ``4 quad + 3`` of draws, [B, 4 Q] for ``index`` [B] and ``quad`` [Q]."""
     low, high = (index & 0xFFFFFFFF).to(tl.uint32), (index >> 32).to(tl.uint32)
     low, c2 = tl.broadcast(low[:, None], quad.to(tl.uint32)[None, :])
-    w0, w1, w2, w3 = tl.philox(seed, low, tl.zeros_like(low) + high[:, None], c2, tl.zeros_like(low) + stream)
+    none = tl.zeros_like(low)
+    w0, w1, w2, w3 = philox(low, none + high[:, None], c2, (none + stream).to(tl.uint32), seed)
     n0, n1 = box_muller(w0, w1)
     n2, n3 = box_muller(w2, w3)
     return tl.interleave(tl.interleave(n0, n2), tl.interleave(n1, n3))
@@ -51,13 +97,15 @@ def normals(indices, stream, seed, out, n, width, DRAWS: tl.constexpr, QUADS: tl
 @triton.jit(do_not_specialize=["start", "seed"])
 @no_type_check
 def scan(
-    rows, bias, start, seed, high, low, labels, scores, ranks, near, counts, blocks, width, CLASSES: tl.constexpr,
-    DRAWS: tl.constexpr, QUADS: tl.constexpr, PRECISION: tl.constexpr
+    rows, rest, sizes, bias, start, seed, high, low, labels, scores, ranks, near, counts, blocks, width,
+    CLASSES: tl.constexpr, DRAWS: tl.constexpr, QUADS: tl.constexpr
 ):  # fmt: skip
     """Route ``DRAWS`` draws to their classes; write those that may be extreme, and how many fell to each class.
 
-    ``rows`` [width, CLASSES] are filled up with zeros, ``bias`` with next to nothing for classes that are none.
-    A rank is that among the draws of the program; ``counts`` is [CLASSES, blocks].
+    The weight is ``sizes (rows + rest)``, [width, CLASSES] of 16 bits each and filled up with zeros; ``bias`` with next
+    to nothing for classes that are none. A draw is split likewise, and the product of the two rests left out: an error
+    of 2⁻²², as float32 has it, on tensor cores. A rank is that among the draws of the program; ``counts`` is [CLASSES,
+    blocks].
     """
     block = tl.program_id(0)
     own, k = tl.arange(0, DRAWS), tl.arange(0, CLASSES)
@@ -65,21 +113,26 @@ def scan(
     logits = tl.zeros([DRAWS, CLASSES], tl.float32)
     for quad in range(0, width // 4, QUADS):
         tile = normal_tile(start + i.to(tl.int64), quad + tl.arange(0, QUADS), 0, seed)
+        main = tile.to(tl.float16)
         at = (quad * 4 + tl.arange(0, 4 * QUADS))[:, None] * CLASSES + k[None, :]
-        logits = tl.dot(tile, tl.load(rows + at), logits, input_precision=PRECISION)
-    logits += tl.load(bias + k)[None, :]
+        row = tl.load(rows + at)
+        logits = tl.dot(main, row, logits)
+        logits = tl.dot((tile - main.to(tl.float32)).to(tl.float16), row, logits)
+        logits = tl.dot(main, tl.load(rest + at), logits)
+    logits = logits * tl.load(sizes + k)[None, :] + tl.load(bias + k)[None, :]
     first = tl.max(logits, 1)
     label = tl.min(tl.where(logits == first[:, None], k[None, :], CLASSES), 1)
     others = tl.where(k[None, :] == label[:, None], -1e30, logits)
     second = tl.max(others, 1)
     score = first - second - tl.log(tl.sum(tl.exp(others - second[:, None]), 1))
-    earlier = (label[:, None] == label[None, :]) & (own[None, :] < own[:, None])
     keep = (score >= tl.load(high + label)) | (score <= tl.load(low + label))
     tl.store(near + i, keep)
-    tl.store(labels + i, label, mask=keep)
-    tl.store(scores + i, score, mask=keep)
-    tl.store(ranks + i, tl.sum(earlier.to(tl.int32), 1), mask=keep)
-    tl.store(counts + k * blocks + block, tl.sum((label[:, None] == k[None, :]).to(tl.int32), 0))
+    tl.store(counts + k * blocks + block, tl.histogram(label, CLASSES))
+    if tl.max(keep.to(tl.int32), 0) > 0:
+        earlier = (label[:, None] == label[None, :]) & (own[None, :] < own[:, None])
+        tl.store(labels + i, label, mask=keep)
+        tl.store(scores + i, score, mask=keep)
+        tl.store(ranks + i, tl.sum(earlier.to(tl.int32), 1), mask=keep)
 
 
 @triton.jit(do_not_specialize=["seed", "n"])
@@ -91,7 +144,7 @@ def uniforms(indices, words, streams, seed, out, n, SIZE: tl.constexpr):
     word = tl.load(words + i, mask=i < n, other=0).to(tl.uint32)
     stream = tl.load(streams + i, mask=i < n, other=0).to(tl.uint32)
     low, high = (index & 0xFFFFFFFF).to(tl.uint32), (index >> 32).to(tl.uint32)
-    w0, w1, _, _ = tl.philox(seed, low, high, word, stream)
+    w0, w1, _, _ = philox(low, high, word, stream, seed)
     bits = (w0.to(tl.int64) << 21) | (w1.to(tl.int64) >> 11)
     tl.store(out + i, (bits.to(tl.float64) + 0.5) * 1.1102230246251565e-16, mask=i < n)
 

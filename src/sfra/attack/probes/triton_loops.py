@@ -23,11 +23,8 @@ BLOCKS: dict[str, dict[str, int]] = {
 }
 """Sizes of the tiles, powers of two, and ``num_warps`` where it is not 4: what to try on another GPU."""
 
-PRECISION = "tf32x3"
-"""Of the products of the plain stream: on tensor cores, with a few times the error of float32 (``ieee``)."""
-
-LOGITS = 4096
-"""Logits that a program of the plain stream holds."""
+DRAWS = {64: 128, 256: 64, 512: 32}
+"""Draws of a program of the plain stream, by the most classes: their logits are in registers."""
 
 
 def _run(name: str, grid: tuple[int, ...], *given: Tensor | int | float, **fixed: int | str) -> None:
@@ -113,29 +110,36 @@ def sieve(
     return alive
 
 
+def prepare(weight: Float[Tensor, "C r"], bias: Float[Tensor, " C"]) -> tuple[Tensor, ...]:
+    """Return a head as ``scan`` takes it: rows in two parts of 16 bits, with a size each, and filled up to tiles."""
+    classes, rank = weight.shape
+    wide = max(16, triton.next_power_of_2(classes))
+    largest = weight.abs().amax(1)
+    sizes = torch.ldexp(torch.ones_like(largest), torch.frexp(largest)[1])
+    whole = torch.nn.functional.pad(weight.T / sizes, (0, wide - classes, 0, -rank % (4 * BLOCKS["scan"]["QUADS"])))
+    rows = whole.half().contiguous()
+    sizes, offset = (torch.nn.functional.pad(part, (0, wide - classes), value=-1e30) for part in (sizes, bias))
+    return rows, (whole - rows).half().contiguous(), sizes, offset
+
+
 def scan(
     start: int,
     length: int,
-    weight: Float[Tensor, "C r"],
-    bias: Float[Tensor, " C"],
+    head: tuple[Tensor, ...],
     seed: int,
     high: Float[Tensor, " C"],
     low: Float[Tensor, " C"],
 ) -> Routed:
     """Route the draws from ``start`` on to their classes; ``length`` is a power of two, at least 128."""
-    classes, rank = weight.shape
-    wide = max(16, triton.next_power_of_2(classes))
-    draws = min(max(LOGITS // wide, 16), 128)
-    rows = torch.nn.functional.pad(weight.T, (0, wide - classes, 0, -rank % (4 * BLOCKS["scan"]["QUADS"]))).contiguous()
-    offset = torch.nn.functional.pad(bias, (0, wide - classes), value=-1e30)
-    labels, ranks = (torch.empty(length, dtype=torch.int32, device=weight.device) for _ in range(2))
+    width, wide = head[0].shape
+    draws = next(draws for most, draws in DRAWS.items() if wide <= most)
+    labels, ranks = (torch.empty(length, dtype=torch.int32, device=high.device) for _ in range(2))
     scores, near = torch.empty_like(labels, dtype=torch.float32), torch.empty_like(labels, dtype=torch.bool)
     blocks = length // draws
-    counts = torch.empty(wide, blocks, dtype=torch.int32, device=weight.device)
+    counts = torch.empty(wide, blocks, dtype=torch.int32, device=high.device)
     out = labels, scores, ranks, near, counts
-    fixed = {"CLASSES": wide, "DRAWS": draws, "PRECISION": PRECISION}
-    _run("scan", (blocks,), rows, offset, start, seed, high, low, *out, blocks, len(rows), **fixed)
+    _run("scan", (blocks,), *head, start, seed, high, low, *out, blocks, width, CLASSES=wide, DRAWS=draws)
     found = torch.nonzero(near).flatten()
-    label, ends = labels[found].long(), counts[:classes].cumsum(1)
-    before = (ends - counts[:classes])[label, found // draws]
+    label, ends = labels[found].long(), counts[: len(high)].cumsum(1)
+    before = (ends - counts[: len(high)])[label, found // draws]
     return Routed(near=found, labels=label, scores=scores[found], ranks=ranks[found] + before, counts=ends[:, -1])
