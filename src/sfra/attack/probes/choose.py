@@ -6,9 +6,8 @@ them:
     plain      0.021 C r + 0.9 r + 0.5 C                logits; normals; arg-max and log-odds of every class
     weighted   0.021 C r + 0.9 r + 75 C + 0.1 C² / s    the same; mixing and sieving; a candidate for every s-th pair
 
-On a GPU (an H200). The weighted terms fit what was measured at 200, 1,000 and 21,841 classes, where 150 ns are launches.
-The plain ones fit the instructions of the compiled kernel, from 16 to 256 classes, at 0.7 · 10¹² a second, the rate at
-which an earlier form of it ran; they are not measured:
+On a GPU (an H200). The weighted terms fit what was measured at 200, 1,000 and 21,841 classes; 150 ns of them are
+launches. The plain ones are an estimate from the instructions of the compiled kernel, and not measured:
 
     plain      1e-5 C r + 0.0012 r + 0.0015 C + 0.03
     weighted   1e-4 C r + 0.005 r + 0.3 C + 0.0004 C² / s + 150
