@@ -11,7 +11,7 @@ from pathlib import Path
 
 from reproduction import ablations, tables, together, worlds
 from reproduction.figures import group_figures
-from reproduction.heads import SAME_MODELS
+from reproduction.heads import SAME_MODELS, goals_of
 from reproduction.leaderboard import again_table
 from reproduction.overview import overview_tables
 from reproduction.rows import (
@@ -125,9 +125,16 @@ def make_report(out: Path) -> None:
                 _report_store(group, store, out)
 
 
+def audited(group: Group, store: Store) -> list[str]:
+    """List the protocols of a group with audits in the store: of some, rows alone were brought home."""
+    done = {record.key for record in store.records("audit")}
+    names = (str(name) for name in group.all_rows("audits")["protocol"].unique(maintain_order=True))
+    return [name for name in names if any(goal.cell.key in done for goal in goals_of(name))]
+
+
 def _report_store(group: Group, store: Store, out: Path) -> None:
     """Write tables of each protocol, and figures and a page of those that audit the same models."""
-    protocols = [str(name) for name in group.all_rows("audits")["protocol"].unique(maintain_order=True)]
+    protocols = audited(group, store)
     for name in protocols:
         bench_report(name, store.root).save(out / name)
     same = [name for name in protocols if name.removeprefix(group.name) in SAME_MODELS]

@@ -11,6 +11,8 @@ from typing import Any
 
 import polars as pl
 
+from sfra.auditing.verdict import FORGET_LOW
+from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.tables.names import BACKBONES, DATASETS, METHODS
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +56,18 @@ def read_rows(path: Path) -> pl.DataFrame:
     rows = pl.read_csv(path, infer_schema=False)
     if "forget" not in rows.columns:
         rows = rows.rename({"forget_class": "forget"}, strict=False)
-    return rows.with_columns(pl.exclude(*TEXT).cast(pl.Float64))
+    rows = rows.with_columns(pl.exclude(*TEXT).cast(pl.Float64))
+    return rows.with_columns(verdict=verdict_now()) if {"verdict", "forget_before"} <= {*rows.columns} else rows
+
+
+def verdict_now() -> pl.Expr:
+    """Say what is said today of a release that kept more than a tenth of the class: when it was audited, it was clear.
+
+    A fresh row answers the class by chance, so only the row as released counts.
+    """
+    clear = [code for code, verdict in VERDICTS.items() if verdict.kind == "clear"]
+    kept = (pl.col("variant") == "released") & (pl.col("forget_before") > FORGET_LOW)
+    return pl.when(kept & pl.col("verdict").is_in(clear)).then(pl.lit("not-unlearned")).otherwise("verdict")
 
 
 def arrange(rows: pl.DataFrame, value: str) -> dict[str, dict[str, float]]:

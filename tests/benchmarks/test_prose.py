@@ -254,8 +254,9 @@ def cifar100(group: Group) -> list[str]:
             found["recovered"], classes, *(here[one][str(names.index("mouse"))] for one in ("masked", "retrained"))),
         say("rank correlation {:.2f} with its accuracy", agreement(gap, known).spearman),
         say("Of {} unlearned models {} are recovered, {} generic (no more than a retrained model), {} degenerate, "
-            "{} not recovered and {} inconclusive", sum(judged.values()),
-            *(judged[one] for one in ("recovered", "generic", "degenerate", "not-recovered", "inconclusive"))),
+            "{} not recovered, {} inconclusive and {} not unlearned", sum(judged.values()),
+            *(judged[one] for one in
+              ("recovered", "generic", "degenerate", "not-recovered", "inconclusive", "not-unlearned"))),
         say("Bad Teacher and SalUn are recovered for all {} classes", classes,
             holds=counts(verdicts, "bad-teacher", "salun") == {"recovered": 2 * classes}),
         say("At κ = 1.43 the control is recovered for {} of {} classes and {} of {} retrained models raises an alarm",

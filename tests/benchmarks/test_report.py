@@ -8,6 +8,7 @@ from html import unescape
 from pathlib import Path
 from statistics import fmean
 
+import polars as pl
 import pytest
 from scipy import stats
 
@@ -16,6 +17,8 @@ from reproduction.overview import CLAIMS, overview_tables
 from reproduction.report import DOCS, OVERVIEW, PAGES, group_tables, include, table_page
 from reproduction.rows import BASE, KEPT, PAPER, Group, agree, list_groups, paper_backbone, paper_beside, paper_side
 from reproduction.worlds import kappa_at
+from sfra.auditing.verdict import FORGET_LOW
+from sfra.auditing.verdicts import VERDICTS
 from sfra.bench.tables import Table
 from sfra.core.errors import InputError
 
@@ -51,6 +54,16 @@ def test_the_committed_tables_are_those_of_the_rows(group: str) -> None:
         if name == group:
             text = (DOCS / page).read_text(encoding="utf-8")
             assert include(text, made) == text
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_no_release_that_kept_part_of_its_class_is_called_clear(group: str) -> None:
+    kept = (pl.col("forget_before") > FORGET_LOW) & (pl.col("variant") == "released")
+    today, then = Group(group).all_rows("audits"), pl.read_csv(KEPT / group / "audits.csv", infer_schema_length=None)
+    now, before = ({VERDICTS[code].kind for code in rows.filter(kept)["verdict"]} for rows in (today, then))
+    assert {"back"} <= now <= {"back", "open"}
+    assert "clear" in before  # as it was said when they were audited
+    assert today.filter(~kept)["verdict"].equals(then.filter(~kept)["verdict"])
 
 
 @pytest.mark.parametrize("group", GROUPS)
