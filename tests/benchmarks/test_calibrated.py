@@ -51,6 +51,8 @@ def test_the_page_quotes_the_rows() -> None:
     some = back(NORMALISED, "never saw it")
     assert some[:2] == (1, 1)
     assert f"of {some[2]} models that never saw the class, 1 either way" in page
+    clear = [kinds(NORMALISED, "never saw it", scale).count("clear") for scale in calibrated.SCALES]
+    assert f"It clears {clear[1]} of those instead of {clear[0]}" in page
     some = back(plain, "hides the class")
     assert some[0] == 0
     assert f"{some[1]} of {some[2]} hidden classes are called back instead of none" in page
