@@ -50,9 +50,9 @@ def calibrate(hidden: Sequence[HiddenSubject], config: AuditConfig, progress: Pr
     if not hidden:
         raise InputError(
             "the scale cannot be calibrated",
-            expected="labelled data with retain classes that the model recognises, to hide them in turn",
-            got="none",
-            do="pass such data (--data), or a scale (--scale)",
+            expected="labelled data with retain classes that the model recognises, and leave to hide them",
+            got="none that may be hidden",
+            do="pass such data (--data) and do not pass --self-controls 0, or name another scale (--scale)",
         )
     outlook, looks = Outlook(progress), len(GRID).bit_length()
     _, first = hidden[0]

@@ -55,7 +55,7 @@ class Pools:
         """Candidates that share their draw with an earlier one of their class."""
         self._retain: Bool[Tensor, " C"] = torch.ones(classes, dtype=torch.bool, device=device)
         self._retain[list(forget)] = False
-        self._kept = self._retain.cpu().numpy()
+        self._retain_here = self._retain.cpu().numpy()
         self._tally: Int[ndarray, " C"] | None = None
 
     def absorb(self, chunk: Chunk) -> Pools:
@@ -83,7 +83,7 @@ class Pools:
     @property
     def open(self) -> list[int]:
         """Retain classes whose pool is not full."""
-        return [int(k) for k in np.flatnonzero(self._kept & (self.tally < self.n))]
+        return [int(k) for k in np.flatnonzero(self._retain_here & (self.tally < self.n))]
 
     @property
     def acceptance(self) -> Float[Tensor, " C"]:
@@ -93,7 +93,7 @@ class Pools:
     @property
     def note(self) -> str:
         """How many pools are full, and the range of acceptances."""
-        rates = self.acceptance[torch.from_numpy(self._kept)]
+        rates = self.acceptance[torch.from_numpy(self._retain_here)]
         full = f"{len(rates) - len(self.open):,} of {len(rates):,} classes full"
         return f"{full}, acceptance {float(rates.min()):.1e} to {float(rates.max()):.1e}"
 

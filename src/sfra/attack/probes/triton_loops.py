@@ -118,8 +118,8 @@ def prepare(weight: Float[Tensor, "C r"], bias: Float[Tensor, " C"]) -> tuple[Te
     sizes = torch.ldexp(torch.ones_like(largest), torch.frexp(largest)[1])
     whole = torch.nn.functional.pad(weight.T / sizes, (0, wide - classes, 0, -rank % (4 * BLOCKS["scan"]["QUADS"])))
     rows = whole.half().contiguous()
-    sizes, offset = (torch.nn.functional.pad(part, (0, wide - classes), value=-1e30) for part in (sizes, bias))
-    return rows, (whole - rows).half().contiguous(), sizes, offset
+    offset = torch.nn.functional.pad(bias, (0, wide - classes), value=-1e30)
+    return rows, (whole - rows).half().contiguous(), torch.nn.functional.pad(sizes, (0, wide - classes)), offset
 
 
 def scan(
