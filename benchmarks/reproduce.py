@@ -1,8 +1,8 @@
 """Compute the published experiments on a GPU, in as many sittings as it takes, and take the results home.
 
     python benchmarks/reproduce.py plan                              # the parts, and the minutes of each
-    python benchmarks/reproduce.py run --parts large-7 --minutes 25 --store STORE --device cuda --workers 4
-    python benchmarks/reproduce.py bring --parts large-7 --store STORE --out OUT     # what is done so far
+    python benchmarks/reproduce.py run --parts vit-3 --minutes 25 --store STORE --device cuda --workers 4 --measuring 8
+    python benchmarks/reproduce.py bring --parts vit-3 --store STORE --out OUT       # what is done so far
     sfra bench unpack OUT/GROUP-results.tar.gz --store STORE         # elsewhere, to go on or to keep
     python benchmarks/reproduce.py keep --store STORE --out reproduction --models OUT/*-heads.tar.gz
     python benchmarks/reproduce.py report --out reproduction-report  # all that is made of what is kept
@@ -12,8 +12,8 @@ started where it is installed. Goals are finished class by class, so that a sitt
 be called while ``run`` computes. After ``--minutes`` the run ends, and it starts no training that would not end by
 then; whatever it was computing is lost, but a training goes on from its last epoch if the store is the same.
 ``--protocols NAME…`` instead of parts computes whole protocols. ``--only NAME=VALUE,…`` computes a part of what is
-asked, as ``sfra bench run`` does. Linear probes starve beside trainings: ``--ready --only what=linear-probe --device
-cpu`` computes those whose features are there, in a process of its own.
+asked, as ``sfra bench run`` does. Audits and probes starve on a GPU that trains: with ``--measuring 8``, eight more
+workers compute them on the processor.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from concurrent.futures import Future
 from functools import partial
 from pathlib import Path
@@ -40,6 +41,13 @@ from sfra.bench.engine.run import run, status
 from sfra.bench.engine.store import Store
 from sfra.bench.engine.summary import Progress
 from sfra.bench.plan import Goal, parse_only
+from sfra.core.cpu import cores
+
+MEASUREMENTS = ("audit", "diagnostics", "linear-probe", "pra")
+"""Kinds of cells that rest on features alone: their many small steps wait for a GPU that trains."""
+
+QUIET = 5.0
+"""Seconds without work after which a sitting is over: all that is left would take too long."""
 
 
 class TimeIsUpError(Exception):
@@ -67,19 +75,33 @@ def tell(progress: Progress) -> None:
 
 
 class Sitting(LocalPool):
-    """Workers until a time: what would not end by then is not started."""
+    """Workers until a time: what would not end by then is not started. Some measure on the processor, and only that."""
 
-    def __init__(self, *args: Any, cells: dict[str, Cell], end: float, **options: Any) -> None:
-        super().__init__(*args, **options)
+    def __init__(
+        self,
+        store: Store,
+        *,
+        cells: dict[str, Cell],
+        workers: int | None = None,
+        devices: Sequence[str] = ("cpu",),
+        end: float = math.inf,
+        measuring: int = 0,
+        **options: Any,
+    ) -> None:
+        count = cores() if workers is None else workers
+        seats = [*(devices[place % len(devices)] for place in range(count)), *("cpu",) * measuring]
+        super().__init__(store, workers=len(seats), devices=seats, **options)
         self._cells, self._end, self._refused = cells, end, set[str]()
+        self._measuring = {id(seat) for seat in self._idle[:measuring]}  # the last places come first
+        self._worked = time.monotonic()
 
     def submit(self, order: Order) -> Future[Any]:
         """Start an order, or answer that it is taken, for the run to look at it again."""
-        longer = 1 + OTHERS * len(self._busy)
-        if order.kind not in ("train", "unlearn") or time.monotonic() + longer * self._seconds(order) < self._end:
+        measures = bool(self._measuring) and order.kind in MEASUREMENTS
+        seats = [seat for seat in self._idle if (id(seat) in self._measuring) is measures]
+        if seats and self._ends_in_time(order):
+            self._idle = [seat for seat in self._idle if seat is not seats[-1]] + seats[-1:]
             return super().submit(order)
-        if not self._busy:
-            raise TimeIsUpError
         self._refused.add(order.tag)
         answer: Future[Any] = Future()
         answer.set_result(Outcome(what="locked"))
@@ -90,14 +112,18 @@ class Sitting(LocalPool):
         return future.result() if order.tag in self._refused else super().outcome(order, future)
 
     def look(self) -> Any:
-        """Tell how far orders are, as long as there is time."""
-        if time.monotonic() > self._end:
-            self._end = math.inf
+        """Tell how far orders are, as long as there is time and something that ends in it."""
+        now = time.monotonic()
+        self._worked = now if self._busy else self._worked
+        if now > min(self._end, self._worked + QUIET):
+            self._end = self._worked = math.inf
             raise TimeIsUpError
         return super().look()
 
-    def _seconds(self, order: Order) -> float:
-        return seconds(self._cells[order.key])
+    def _ends_in_time(self, order: Order) -> bool:
+        training = sum(id(seat) not in self._measuring for seat in self._busy.values())
+        took = (1 + OTHERS * training) * seconds(self._cells[order.key])
+        return order.kind not in ("train", "unlearn") or time.monotonic() + took < self._end
 
 
 def wanted(asked: argparse.Namespace) -> list[tuple[str, Goal]]:
@@ -112,14 +138,12 @@ def compute(asked: argparse.Namespace) -> int:
     """Compute what the store lacks."""
     store, only = Store(asked.store), parse_only(asked.only)
     cells = [goal.cell for _, goal in wanted(asked) if goal.matches(only)]
-    if asked.ready:
-        cells = [cell for cell in cells if all(store.is_done(need) for need in cell.needs.values())]
     if asked.device.startswith("cuda"):
         share_gpu()
     options: dict[str, Any] = {"workers": asked.workers, "devices": tuple(asked.device.split(","))}
-    if asked.minutes:
-        end = time.monotonic() + 60 * asked.minutes
-        options["executor"] = partial(Sitting, cells=reachable(cells), end=end)
+    if asked.minutes or asked.measuring:
+        end = time.monotonic() + 60 * asked.minutes if asked.minutes else math.inf
+        options["executor"] = partial(Sitting, cells=reachable(cells), end=end, measuring=asked.measuring)
     try:
         summary = run(cells, store, in_turn=True, progress=tell, **options)
     except TimeIsUpError:
@@ -157,7 +181,7 @@ def main() -> int:
         "--minutes", type=float, help="end after these, and start nothing that would not end by then"
     )
     of["run"].add_argument("--only", help="only a part, such as method=retrained")
-    of["run"].add_argument("--ready", action="store_true", help="only what no model has to be made for")
+    of["run"].add_argument("--measuring", type=int, default=0, help="workers besides, which measure on the processor")
     of["bring"].add_argument("--originals", action="store_true", help="the original models too, to go on elsewhere")
     of["keep"].add_argument("--models", type=Path, nargs="*", default=[], help="archives with facts and heads")
     asked = parser.parse_args()

@@ -59,11 +59,18 @@ def _salun(*forget: str) -> Part:
     return Part(what=f"{protocol}: classes {', '.join(forget)}", picks=picks)
 
 
+def _rest(protocol: str, forget: str, *methods: str) -> Part:
+    """Audits and diagnostics of the methods of a class that other sittings left out."""
+    picks = tuple((protocol, {"forget": forget, "method": one, "what": what}) for one in methods for what in FIRST)
+    return Part(what=f"{protocol}: class {forget}, {', '.join(methods)}", picks=picks)
+
+
 LARGE, PUBLIC = "cifar10-resnet18-224", "cifar10-resnet18-224-published"
 PARTS: dict[str, Part] = {
     "rehearsal": _a_class("digits-tiny", "3"),
     **{f"large-{one}": _a_class(LARGE, one) for one in ("7", "9")},
     **{f"public-{c}": Part(what=f"{PUBLIC}: class {c}", picks=((PUBLIC, {"forget": c}),)) for c in ("7", "9")},
+    "rest-9": _rest(LARGE, "9", "masked", "delete", "bad-teacher", "scrub"),
     "ablations-7": Part(what=f"{LARGE}-ablations: class 7", picks=((f"{LARGE}-ablations", {"forget": "7"}),)),
     "hundred-a": _salun("0", "20", "40", "60", "80"),
     "hundred-b": _salun("10", "30", "50", "70", "90"),

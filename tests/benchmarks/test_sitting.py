@@ -24,7 +24,7 @@ REHEARSAL = "rehearsal"
 
 def asked(store: Path, limit: float | None = None, only: str | None = None) -> argparse.Namespace:
     return argparse.Namespace(
-        parts=[REHEARSAL], store=store, minutes=limit, only=only, device="cpu", workers=1, ready=False
+        parts=[REHEARSAL], store=store, minutes=limit, only=only, device="cpu", workers=1, measuring=0
     )
 
 
@@ -74,6 +74,14 @@ def test_a_run_ends_when_its_time_is_up(tmp_path: Path, monkeypatch: pytest.Monk
     began = time.monotonic()
     assert compute(asked(tmp_path / "store", limit=0.05)) == 1
     assert time.monotonic() - began < 20
+
+
+def test_measurements_have_workers_of_their_own(tmp_path: Path) -> None:
+    told = asked(tmp_path / "store", only="what=pra,method=delete")
+    told.device, told.measuring = "cpu:0", 1
+    assert compute(told) == 0
+    devices = {(record.kind, record.device) for record in Store(tmp_path / "store").records()}
+    assert devices == {("train", "cpu:0"), ("unlearn", "cpu:0"), ("features", "cpu:0"), ("pra", "cpu")}
 
 
 @pytest.fixture(scope="module")

@@ -7,9 +7,9 @@ them:
     weighted   0.021 C r + 0.9 r + 75 C + 0.1 C² / s    the same; mixing and sieving; a candidate for every s-th pair
 
 On a GPU (an H200). The weighted terms fit what was measured at 200, 1,000 and 21,841 classes; 150 ns of them are
-launches. The plain ones are an estimate from the instructions of the compiled kernel, and not measured:
+launches. The plain ones fit draws of 10 to 512 classes within a third:
 
-    plain      1e-5 C r + 0.0012 r + 0.0015 C + 0.03
+    plain      1.4e-5 C r + 0.0015 r + 0.0015 C + 0.1
     weighted   1e-4 C r + 0.005 r + 0.3 C + 0.0004 C² / s + 150
 
 The plain stream needs ``n / π_k`` draws until class ``k`` is full, or fewer and conditional samples for the rest
@@ -106,7 +106,7 @@ def weighted_cost(classes: int, rank: int, spread: float) -> float:
 
 def device_plain_cost(classes: int, rank: int) -> float:
     """Return the seconds of one plain draw on a GPU."""
-    return 1e-9 * (1e-5 * classes * rank + 0.0012 * rank + 0.0015 * classes + 0.03)
+    return 1e-9 * (1.4e-5 * classes * rank + 0.0015 * rank + 0.0015 * classes + 0.1)
 
 
 def device_weighted_cost(classes: int, rank: int, spread: float) -> float:

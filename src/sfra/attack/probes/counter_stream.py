@@ -19,10 +19,10 @@ from sfra.attack.probes import torch_loops
 from sfra.attack.probes.pools import Chunk
 from sfra.attack.probes.stream import Limits, Routed
 
-LONGEST, PRODUCTS = 2**22, 2**36
+LONGEST, PRODUCTS = 2**23, 2**38
 """Draws of a chunk, and products of a draw's coordinates with rows."""
 
-_FIRST, _SHORTEST = 2**18, 2**10
+_FIRST, _SHORTEST = 2**20, 2**10
 
 
 @runtime_checkable

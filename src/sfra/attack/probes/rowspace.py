@@ -41,15 +41,16 @@ class RowSpace:
 
 
 def row_space(head: Head, device: torch.device | None = None) -> RowSpace:
-    """Find the row space of a head by a singular value decomposition in float64, a large one's on the given device.
+    """Find the row space of a head in float64; for a GPU by eigenvectors, which is quicker, a large head's on the GPU.
 
     The rows are brought to length one first: a long row, or a long row common to all, must not make the others look
     small. Directions whose singular value is then below float32 resolution count as outside: they are rounding.
     """
-    far = device is not None and device.type == "cuda" and min(head.weight.shape) > _LARGE
+    gpu = device is not None and device.type == "cuda"
+    far = gpu and min(head.weight.shape) > _LARGE
     W = head.weight.to(device).double() if far else head.weight.double()
     unit = W / W.norm(dim=1, keepdim=True).clamp_min(1e-300)
-    scale, directions = (by_eigenvectors if far else by_singular_vectors)(unit)
+    scale, directions = (by_eigenvectors if gpu else by_singular_vectors)(unit)
     resolution = 2 * max(W.shape) ** 0.5 * torch.finfo(torch.float32).eps
     rank = max(1, int((scale > resolution).sum()))
     if rank == head.width:
@@ -66,9 +67,12 @@ def by_singular_vectors(unit: Float[Tensor, "C d"]) -> tuple[Float[Tensor, " s"]
 
 
 def by_eigenvectors(unit: Float[Tensor, "C d"]) -> tuple[Float[Tensor, " s"], Float[Tensor, "s d"]]:
-    """Return the same from the products of the columns, which a GPU does much faster.
+    """Return the same from the products of rows or columns, whichever are fewer.
 
-    A singular value is good to ``√ε`` of the largest, 1.5e-8: finer than the float32 resolution that is asked for.
+    A singular value is good to ``√ε`` of the largest, 1.5e-8: finer than the float32 resolution that is asked for. A
+    direction whose value is below that may be anything.
     """
-    squares, vectors = torch.linalg.eigh(unit.T @ unit)
-    return squares.flip(0).clamp_min(0.0).sqrt(), vectors.flip(1).T
+    few = unit.shape[0] < unit.shape[1] and bool(unit.any())
+    squares, vectors = torch.linalg.eigh(unit @ unit.T if few else unit.T @ unit)
+    scale, found = squares.flip(0).clamp_min(0.0).sqrt(), vectors.flip(1).T
+    return scale, found @ unit / scale.clamp_min(1e-300)[:, None] if few else found

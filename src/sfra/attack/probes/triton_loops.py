@@ -140,6 +140,7 @@ def scan(
     out = labels, scores, ranks, near, counts
     _run("scan", (blocks,), *head, start, seed, high, low, *out, blocks, width, CLASSES=wide, DRAWS=draws)
     found = torch.nonzero(near).flatten()
-    label, ends = labels[found].long(), counts[: len(high)].cumsum(1)
-    before = (ends - counts[: len(high)])[label, found // draws]
-    return Routed(near=found, labels=label, scores=scores[found], ranks=ranks[found] + before, counts=ends[:, -1])
+    label, ends = labels[found].long(), counts[: len(high)].cumsum(1, dtype=torch.int32)
+    own = label, found // draws
+    rank = ranks[found] + ends[own] - counts[own]
+    return Routed(near=found, labels=label, scores=scores[found], ranks=rank, counts=ends[:, -1].long())
