@@ -17,6 +17,7 @@ import msgspec
 import torch
 from safetensors.torch import load_file, save_file
 
+from gpu import share_gpu
 from sfra.bench.engine.cell import Cell
 from sfra.bench.engine.run import run
 from sfra.bench.engine.store import Store
@@ -63,6 +64,8 @@ def fill(store: Store, goals: list[Goal]) -> None:
 
 def seconds_of(audits: int, workers: int, settings: dict[str, Any], device: str) -> float:
     """Run audits of the grid in a temporary store, and return how long that took."""
+    if device.startswith("cuda"):
+        share_gpu()
     protocol = msgspec.structs.replace(load_protocol(PROTOCOL), audit=settings, controls=())
     goals = plan(protocol, {"what": "audit"})[:audits]
     with tempfile.TemporaryDirectory(prefix="sfra-grid-") as folder:

@@ -20,11 +20,7 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
-import shutil
-import subprocess
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from concurrent.futures import Future
@@ -32,6 +28,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from gpu import share_gpu
 from reproduction.heads import PROTOCOLS, bring, own_goals
 from reproduction.parts import OTHERS, PARTS, find, minutes, seconds, turn
 from sfra.bench.engine.cell import Cell, Order, reachable
@@ -52,17 +49,6 @@ QUIET = 5.0
 
 class TimeIsUpError(Exception):
     """The sitting is over."""
-
-
-def share_gpu() -> None:
-    """Start the multi-process service, if it is there and not running yet."""
-    control = shutil.which("nvidia-cuda-mps-control")
-    if control is None or "CUDA_MPS_PIPE_DIRECTORY" in os.environ:
-        return
-    folder = tempfile.mkdtemp(prefix="mps-")
-    os.environ |= {"CUDA_MPS_PIPE_DIRECTORY": folder, "CUDA_MPS_LOG_DIRECTORY": folder}
-    if subprocess.run([control, "-d"], check=False).returncode != 0:  # noqa: S603 - as the PATH has it
-        del os.environ["CUDA_MPS_PIPE_DIRECTORY"], os.environ["CUDA_MPS_LOG_DIRECTORY"]
 
 
 def tell(progress: Progress) -> None:
