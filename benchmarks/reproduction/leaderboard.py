@@ -18,10 +18,10 @@ from sfra.report.classes import set_words
 from sfra.report.page.audit import BADGES, REFERENCE
 from sfra.report.page.html import asset, render
 
-DATE = "2026-11-16"
+DATE = "2026-11-19"
 """When the newest rows were added."""
 RECIPES = {
-    "-published": "the paper's rates",
+    "-published": "settings of the paper's code",
     "-steps": "step schedule, the paper's rates",
     "-long-steps": "long step schedule, the paper's rates",
     "-multi": "two classes at once",

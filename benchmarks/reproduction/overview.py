@@ -62,8 +62,8 @@ def overview(groups: Sequence[Group]) -> Table:
             line.append((score(mine.get(m)), score(theirs.get(m)), signed(gap)))
             line.append((score(verdict.get(m)),))
     notes = (
-        "Mean RS over the forget classes that a group has; ours and the paper's over the same classes, at native "
-        "scale with the rule worst-case, as the paper reads it. Beside it ours at canonical scale, source-free.",
+        "Mean RS over the forget classes that a group has of the method; ours and the paper's over the same classes, "
+        "native scale, worst-case, as the paper reads it. Beside it ours at canonical scale, source-free.",
     )
     rows = tuple(tuple(line) for line in cells.values())
     return Table(title="Mean RS of every method", label="overview", columns=tuple(columns), rows=rows, notes=notes)

@@ -16,6 +16,7 @@ from reproduction.rows import (
     Side,
     Values,
     arrange,
+    averages,
     means,
     paper_rows,
     side_of,
@@ -114,9 +115,11 @@ def controls(group: Group, paper: Side) -> Table:
     """Show the two audits that see real samples, and SFRA."""
     ours = side_of(group)
     l2 = arrange(group.rows("pra").filter(variant="l2"), "rs")
+    both = {m: list(ours.pra[m]) for m in ours.pra}
     columns: list[Cells] = [
-        ("sfra", "SFRA", shown(means(ours.rs[PUBLISHED]))),
-        ("sfra_paper", "Paper", shown(means(paper.rs[PUBLISHED]))),
+        ("both", "Classes", {m: str(len(some)) for m, some in both.items()}),
+        ("sfra", "SFRA", shown(averages(ours.rs[PUBLISHED], both))),
+        ("sfra_paper", "Paper", shown(averages(paper.rs[PUBLISHED], both))),
         ("pra", "PRA", shown(means(ours.pra))),
         ("pra_l2", "PRA, l2", shown(means(l2))),
         ("pra_paper", "Paper", shown(means(paper.pra))),
@@ -125,10 +128,11 @@ def controls(group: Group, paper: Side) -> Table:
         ("probe_paper", "Paper", shown(means(paper.probe), percent, 1)),
     ]
     notes = (
-        "Mean RS (SFRA: native scale, worst-case; PRA: five supports of five real samples); linear probe: mean "
-        "forget accuracy of a fresh linear classifier, over the forget classes that are counted beside it.",
+        "Mean RS (SFRA: native scale, worst-case; PRA: five supports of five real samples) over the forget classes "
+        "with both; linear probe: mean forget accuracy of a fresh linear classifier, over those counted beside it.",
     )
-    return table("controls-beside-paper", "Audits with real samples", METHOD_ROWS, columns, notes)
+    rows = METHOD_ROWS if ours.pra or ours.probe else {}
+    return table("controls-beside-paper", "Audits with real samples", rows, columns, notes)
 
 
 def multi(group: Group) -> Table:

@@ -29,11 +29,14 @@ class World:
 
 WORLDS = {
     "a": World(ending="", what="our schedule and rates"),
-    "b": World(ending="-published", what="our schedule, the paper's rates", shares=("retrained", "delete")),
+    "b": World(
+        ending="-published", what="our schedule, rates and settings of the paper's code", shares=("retrained", "delete")
+    ),
     "c": World(ending="-steps", what="a step schedule, shortened, the paper's rates"),
     "d": World(ending="-long-steps", what="the schedule of the paper's code in full, the paper's rates"),
 }
 LEGEND = "; ".join(f"({letter}) {world.what}" for letter, world in WORLDS.items())
+SAME = "Retrained and DELETE are the same models in (a) and (b)."
 
 
 def values(group: Group, letter: str, value: str = "rs") -> dict[str, dict[str, float]]:
@@ -61,7 +64,7 @@ def common(sides: Sequence[ByClass]) -> dict[str, list[str]]:
 def _experiment(label: str, title: str, classes: dict[str, list[str]], columns: list[Cells], note: str) -> Table:
     counts: Cells = ("classes", "Classes", {m: str(len(some)) for m, some in classes.items()})
     rows = {m: METHOD_ROWS[m] for m in classes}
-    return table(label, title, rows, [counts, *columns], (f"{LEGEND}. {note}",))
+    return table(label, title, rows, [counts, *columns], (f"{LEGEND}. {note} {SAME}",))
 
 
 def experiments(group: Group, paper: Side) -> Table:
