@@ -44,7 +44,7 @@ def test_what_is_asked_for_is_what_is_done() -> None:
 @pytest.mark.parametrize("name", ["n", "m", "epochs", "seeds", "batch_size", "max_draws", "threads"])
 def test_a_number_below_one_is_refused(name: str) -> None:
     asked: dict[str, Any] = {name: 0}
-    with pytest.raises(InputError, match=f"{name} does not fit"):
+    with pytest.raises(InputError, match=rf"setting {name} does not fit(\n.*)*do: +leave it out"):
         AuditConfig(**asked)
 
 

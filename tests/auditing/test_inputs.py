@@ -293,3 +293,17 @@ def test_a_network_of_unusual_size_is_tried_with_the_images_that_it_gets(tmp_pat
     small = (images[:, :, ::2, ::2], labels)
     report = audit(tmp_path / "net.pt", 0, data=small, reference=unusual(), arch=unusual, **quick)
     assert len(report.references) == 1
+
+
+def test_an_error_says_which_of_the_models_it_is_about(tmp_path: Path) -> None:
+    good, bad = tmp_path / "good.npz", tmp_path / "bad.npz"
+    weight = np.eye(4, dtype=np.float32)
+    np.savez(good, weight=weight)
+    np.savez(bad, weight=weight * np.nan)
+    data = {"features": weight, "labels": np.arange(4)}
+    with pytest.raises(InputError, match=r"^the reference .*bad\.npz: [\s\S]*finite"):
+        audit(good, 0, data=data, reference=[good, bad], reference_data=[data, data])
+    with pytest.raises(InputError, match=r"^the control .*bad\.npz: [\s\S]*finite"):
+        audit(good, 0, data=data, control=bad, control_data=data)
+    with pytest.raises(InputError, match="self_controls"):
+        audit(good, 0, data=data, self_controls=-1)

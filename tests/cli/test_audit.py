@@ -78,6 +78,7 @@ def test_audit_refuses_a_bad_out_before_the_work(files: Files, run: Run, out: st
     ran = run(*files.measured, "--out", out)
     assert ran.code == 2
     assert message in ran.err
+    assert "do:       choose another" in ran.err
     assert "relearning" not in ran.err
     assert Path("file").read_text() == "mine"
 

@@ -68,7 +68,7 @@ def test_torch_is_not_imported_to_refuse(files: Files) -> None:
     assert ran.stdout.splitlines()[-1] == f"{[2] * len(refused)} False"
     assert [line for line in ran.stderr.splitlines() if line.startswith("error: ")] == [
         "error: the features do not fit the head",
-        "error: epochs does not fit",
+        "error: the setting epochs does not fit",
         "error: the number of threads is out of range",
         "error: unknown scale",
         "error: unknown scale",
@@ -85,6 +85,8 @@ def test_torch_is_not_imported_to_refuse(files: Files) -> None:
 
 
 def test_what_may_be_right_or_is_wrong_otherwise_is_left_to_the_audit(files: Files) -> None:
+    np.savez("turned.npz", weight=WEIGHT.T, bias=BIAS)
+    check_head_file("turned.npz", ["3"], str(files.features), missing_row=False)
     check_head_file(str(files.head), ["3"], str(files.features), missing_row=False)
     check_head_file(str(files.head), ["5"], str(files.features), missing_row=True)
     Path("torn.npz").write_bytes(b"PK\x03\x04")

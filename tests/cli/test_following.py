@@ -60,7 +60,9 @@ def test_control_that_did_not_come_back_leads_to_another_size_and_then_to_a_long
     tried = replace(report, controls=(Control(kind="original", source="original", hidden=()),))
     assert lines(tried, "blind")[0] == "the same audit with --scale calibrated"
     found = replace(tried, settings=tried.settings | {"scale": 0.85})
-    assert lines(found, "blind")[0] == "the same audit with --epochs 6"
+    assert lines(found, "blind")[0] == "the same audit with --epochs 300"
+    longer = replace(found, settings=found.settings | {"epochs": 300})
+    assert not any("--epochs" in line for line in lines(longer, "blind"))
     assert lines(found, "degenerate")[0] == "the same audit with --scale sweep"
 
 

@@ -92,6 +92,7 @@ REFUSED = {
     },
     "epochs without measure": (plain("--forget", 3, "--epochs", 2**32), "does not fit\n  expected: int <= 1000000\n"),
     "seeds without measure": (plain("--forget", 3, "--seeds", 10**9), "seeds does not fit\n  expected: int <= 10000\n"),
+    "a scale without measure": (plain("--forget", 3, "--scale", "1e400"), "got:      1e400\n"),
     "no forget class": (plain(), "--forget"),
 }
 

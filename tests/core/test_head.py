@@ -67,6 +67,7 @@ def test_the_logits_are_the_affine_map() -> None:
         (ROWS[:2], None, "too few classes"),
         (ROWS, [1.0, 2.0], r"weight and bias disagree\n  expected: bias of shape \[3\]\n  got:      \[2\]"),
         (ROWS, np.array(1.0), "weight and bias disagree"),
+        (np.zeros((4, 3)), np.zeros(3), r"weight and bias disagree(\n.*)*do: .*transposed.*weight\.T"),
         ([[1.0, math.nan], [math.inf, 0.0], [0.0, 0.0]], None, r"weight is not finite(\n.*)*2 of 6 entries"),
         (np.full((3, 2), 1e300), None, "weight is not finite"),
         (ROWS, [0.0, -math.inf, 0.0], "bias is not finite"),

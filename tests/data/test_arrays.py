@@ -90,12 +90,17 @@ def test_labels_may_be_any_number_that_is_whole(dtype: type) -> None:
         (np.zeros((6, 4, 8, 8), dtype=np.uint8), LABELS, "layout of the given images is not clear"),
         (np.zeros((6, 1, 8, 8), dtype=np.int32), LABELS, "are not images"),
         (np.zeros((6, 3, 0, 8)), LABELS, "are not images"),
-        (np.full((6, 3, 8, 8), np.nan), LABELS, "not finite"),
+        (np.full((6, 3, 8, 8), np.nan), LABELS, r"not finite(\n.*)*6 of 6 samples"),
+        (np.zeros((6, 8, 8, 3)), LABELS, r"channels in the last axis(\n.*)*transpose\(0, 3, 1, 2\)"),
+        (LABELS, COLOUR, "swapped"),
+        (LABELS, FEATURES, "swapped"),
         (np.zeros((6, 4), dtype=np.int64), LABELS, "not a table of numbers"),
         (FEATURES, LABELS + 0.5, "expected: whole numbers"),
         (FEATURES, np.eye(3, dtype=np.int64)[LABELS], r"(\n.*)*labels.argmax\(axis=1\)"),
+        (FEATURES, LABELS[:, None], r"(\n.*)*labels.ravel\(\)"),
+        (FEATURES, LABELS[None], r"(\n.*)*labels.ravel\(\)"),
         (FEATURES, LABELS == 1, r"expected: whole numbers of shape \[n\]"),
-        (FEATURES, LABELS[:5], "do not belong together"),
+        (FEATURES, LABELS[:5], r"do not belong together(\n.*)*do: .*the same order"),
         (FEATURES, ["cat", " "] * 3, "a label of the given features is empty"),
         (FEATURES, [["cat"]] * 6, "the labels are not numbers"),
     ],
@@ -114,6 +119,20 @@ def test_labels_may_be_text_in_bytes() -> None:
 def test_images_that_are_vectors_lead_to_the_name_for_them() -> None:
     with pytest.raises(InputError, match=r"(?s)are not images.*call the array 'inputs'"):
         load_data({"images": np.zeros((6, 64), dtype=np.float32), "labels": LABELS})
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 16.0), (-1.0, 1.0), (0.0, 255.0)])
+def test_floats_outside_the_range_of_pictures_are_refused_unless_they_are_called_inputs(low: float, high: float) -> None:
+    images = np.linspace(low, high, 6 * 64, dtype=np.float32).reshape(6, 1, 8, 8)
+    with pytest.raises(InputError, match=rf"(?s)range of pictures.*from {low:g} to {high:g}.*call them 'inputs'"):
+        load_data({"images": images, "labels": LABELS})
+    if low >= 0:
+        with pytest.raises(InputError, match="range of pictures"):
+            load_data((images, LABELS))
+    else:  # a pair that has been normalised
+        assert isinstance(load_data((images, LABELS)), ImageSet)
+    assert isinstance(load_data({"inputs": images, "labels": LABELS}), ImageSet)
+    assert isinstance(load_data({"images": images.clip(-0.2, 1.2), "labels": LABELS}), ImageSet)
 
 
 def test_a_read_only_array_is_taken_without_a_warning_and_left_alone() -> None:

@@ -48,6 +48,7 @@ from sfra.auditing.score import ACCURACIES, class_scores, compare, rs_at, scores
 from sfra.auditing.subject import Subject
 from sfra.auditing.verdict import REMEDY, Sight, conclude, fitting, overall_verdict, worst
 from sfra.core.cpu import one_thread
+from sfra.core.errors import InputError
 from sfra.core.metrics import is_relearned
 from sfra.core.progress import shows_progress
 from sfra.core.types import Progress
@@ -131,6 +132,8 @@ def audit(
     """
     began = time.perf_counter()
     config = chosen_config(config, settings)
+    if self_controls is not None and self_controls < 0:
+        raise InputError("self_controls (--self-controls) is out of range", expected="0 or more", got=self_controls)
     progress = progress if callable(progress) else (lambda stage, done, total: None)
     inputs = open_inputs(
         model,

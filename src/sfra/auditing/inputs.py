@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
@@ -26,7 +27,7 @@ from sfra.auditing.result import AuditReport, AuditResult
 from sfra.auditing.stored import read_result
 from sfra.auditing.subject import Subject, refuse_same
 from sfra.auditing.taken import Labelled, taken_by
-from sfra.core.errors import InputError
+from sfra.core.errors import InputError, SfraError, printable
 from sfra.core.text import written_out
 from sfra.core.types import Progress
 from sfra.data import Data, FeatureSet, ImageSet, extract_features, has_split, load_data
@@ -103,15 +104,17 @@ def open_inputs(
     # before features are extracted: a wrong path shows at once
     own_arch = {} if reference_arch is None else {"arch": reference_arch, "head_key": None}
     their = [{**shared(one, named), **own_arch, "shape": shape} for one in references]
-    opened = [
-        _like(release, _open_reference(one, how, config.device)) for one, how in zip(references, their, strict=True)
-    ]
+    opened: list[Release | AuditResult] = []
+    for one, how in zip(references, their, strict=True):
+        with speaking_of("reference", one):
+            opened.append(_like(release, _open_reference(one, how, config.device)))
     asked: list[tuple[str, Release | AuditResult, Data | None]] = [
         ("reference" if len(opened) == 1 else f"reference {i + 1}", one, own)
         for i, (one, own) in enumerate(_pair_data(opened, own_data))
     ]
     if control is not None:
-        original = load(control, device=config.device, shape=shape, **shared(control, named))
+        with speaking_of("control", control):
+            original = load(control, device=config.device, shape=shape, **shared(control, named))
         asked.append(("control", _like(release, original), control_data))
     others = [
         Beside(
@@ -174,6 +177,18 @@ def _check_needs(given: Mapping[str, object]) -> None:
         if each(given[name]) and not each(given[other]):
             option = name.replace("_", "-")
             raise InputError(f"{name} (--{option}) needs {other}", got=f"no {other}", do=f"pass {other} as well")
+
+
+@contextmanager
+def speaking_of(role: str, given: object) -> Iterator[None]:
+    """Let an error say which of the models it is about."""
+    try:
+        yield
+    except SfraError as problem:
+        name = f" {given}" if isinstance(given, str | os.PathLike) else ""
+        problem.what = printable(f"the {role}{name}: {problem.what}")
+        problem.args = (printable(f"the {role}{name}: {problem}"),)
+        raise
 
 
 def _open_reference(reference: object, named: Mapping[str, Any], device: str) -> Release | AuditResult:

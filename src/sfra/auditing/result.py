@@ -106,6 +106,12 @@ class Hidden(Struct, frozen=True, kw_only=True):
     """Whether the audit would have said that they come back."""
     score: Score
 
+    @property
+    def seen_words(self) -> str:
+        """Say whether they were seen; a class may come back and yet not stand out from the reference."""
+        alike = self.score.verdict in ("generic", "inconclusive") and self.score.rs >= 0.5
+        return "yes" if self.seen else "no: the reference is near" if alike else "no"
+
 
 class Control(Struct, frozen=True, kw_only=True):
     """What the audit sees of classes that are hidden by construction."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -243,7 +244,9 @@ def split_classes(given: list[str]) -> list[str]:
 
 
 def _number(scale: str) -> str | float:
+    """Read a number; what is none, or none that a scale can be, stays as it was typed."""
     try:
-        return float(scale)
+        number = float(scale)
     except ValueError:
         return scale
+    return number if 0 < number < math.inf else scale

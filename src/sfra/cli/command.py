@@ -155,10 +155,12 @@ def check_folder(out: Path | None, *names: str, option: str = "--out") -> None:
     except OSError as problem:
         got = f"{out}: {problem.strerror}" if nearest.is_dir() else f"{nearest} is a file"
         expected = f"{option} with a folder that you may write to"
-        raise InputError("cannot write the results there", expected=expected, got=got) from None
+        do = "choose another folder"
+        raise InputError("cannot write the results there", expected=expected, got=got, do=do) from None
     for name in names:
         if (out / name).is_dir():
-            raise InputError(f"cannot write {name}", expected=f"a file or nothing at {out / name}", got="a folder")
+            expected = f"a file or nothing at {out / name}"
+            raise InputError(f"cannot write {name}", expected=expected, got="a folder", do="choose another name")
 
 
 def print_json(content: Any) -> None:

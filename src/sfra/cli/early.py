@@ -25,8 +25,8 @@ def check_head_file(model: str, forget: Sequence[str], data: str | None, *, miss
         head = _small_arrays(model) if _archive(model) else {}
     with suppress(Exception):
         width = _width(data) if data is not None and _archive(data) else None
-    weight = head.get("weight")
-    if weight is None or weight.ndim != 2:
+    weight, bias = head.get("weight"), head.get("bias")
+    if weight is None or weight.ndim != 2 or (bias is not None and bias.shape != weight.shape[:1]):
         return
     import numpy as np
 

@@ -170,7 +170,7 @@ def _controls(report: AuditResult) -> Iterator[RenderableType]:
         for one in control.hidden:
             names = ", ".join(class_label(label, report.class_names) for label in one.classes)
             shown = (_number(one.score.rs), _signed(one.score.delta_rs), _percent(one.score.forget_after))
-            table.add_row(whose, names, *shown, "yes" if one.seen else "no")
+            table.add_row(whose, names, *shown, one.seen_words)
             whose = ""
     yield _indent(table)
 

@@ -36,7 +36,9 @@ def check_fields(settings: Any) -> None:
             msgspec.convert(value, hint)
         except msgspec.ValidationError as problem:
             expected = str(problem).removeprefix("Expected ").partition(", got ")[0].replace("`", "")
-            raise InputError(f"{name} does not fit", expected=expected, got=repr(value)) from None
+            default = getattr(kind, name, None)
+            do = "leave it out for the default" + ("" if default is None else f", which is {default}")
+            raise InputError(f"the setting {name} does not fit", expected=expected, got=repr(value), do=do) from None
 
 
 @cache

@@ -53,7 +53,13 @@ class Head:
             )
         b = torch.zeros(W.shape[0]) if bias is None else _float_copy(bias, "bias")
         if b.shape != (W.shape[0],):
-            raise InputError("weight and bias disagree", expected=f"bias of shape [{W.shape[0]}]", got=list(b.shape))
+            turned = "the weight looks transposed: pass weight.T, with one row for each class"
+            raise InputError(
+                "weight and bias disagree",
+                expected=f"bias of shape [{W.shape[0]}]",
+                got=list(b.shape),
+                do=turned if b.shape == W.shape[1:] else None,
+            )
         object.__setattr__(self, "weight", W)
         object.__setattr__(self, "bias", b)
 

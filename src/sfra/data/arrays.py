@@ -20,6 +20,8 @@ from sfra.data.sets import SORTED, ArrayPixels, FeatureSet, ImageSet
 CHANNELS = (1, 3)
 """Grey and colour: what tells the channel axis of uint8 images from height and width."""
 
+OVERSHOOT = 0.5
+"""How far floats may lie outside 0 to 1: resizing with bicubic filters goes beyond the edges."""
 
 KINDS = ("features", "images", "inputs")
 """What the samples of a file, or of a mapping, are called."""
@@ -45,7 +47,9 @@ def from_mapping(
         )
     samples, labels = _tensor(arrays[found[0]], found[0]), arrays["labels"]
     if found == ["images"]:
-        return image_set(samples, labels, source=source)
+        made = image_set(samples, labels, source=source)
+        _check_range(samples, source)
+        return made
     if found == ["inputs"]:
         return input_set(samples, labels, source=source)
     anchor = arrays.get("anchor")
@@ -56,9 +60,19 @@ def from_mapping(
 def from_pair(samples: ArrayLike | Tensor, labels: ArrayLike | Tensor) -> FeatureSet | ImageSet:
     """Take two-dimensional samples as features until a model says otherwise, others as images."""
     tensor = _tensor(samples, "samples")
+    if tensor.ndim == 1 and getattr(labels, "ndim", 1) > 1:
+        raise InputError(
+            "samples and labels seem to be swapped",
+            expected="a pair (samples, labels)",
+            got=f"{_described(tensor)} for the samples",
+            do="exchange the two: data=(samples, labels)",
+        )
     if tensor.ndim == 2:
         return replace(feature_set(tensor, labels, source="the given features"), bare=True)
-    return image_set(tensor, labels, source="the given images")
+    made = image_set(tensor, labels, source="the given images")
+    if tensor.min() >= 0:  # what is normalised has negative numbers
+        _check_range(tensor, made.source)
+    return made
 
 
 def feature_set(
@@ -91,7 +105,7 @@ def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> Ima
 
     - Three dimensions are grey images ``[n, h, w]``.
     - Floats of four dimensions are ``[n, c, h, w]``, with any number of channels, and are not scaled. float16 stays,
-      for its size; all others become float32.
+      for its size; all others become float32. Square ones with 1 or 3 channels in the last axis are refused.
     - uint8 of four dimensions has its channels where the size is 1 or 3: axis 1, or the last. Both or
       neither is an error, not a guess.
     """
@@ -110,8 +124,27 @@ def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> Ima
             expected = "1 or 3 channels in axis 1 ([n, c, h, w]) or in the last ([n, h, w, c]), not in both"
             raise InputError(f"the layout of {source} is not clear", expected=expected, got=list(images.shape))
         images = images if first else images.permute(0, 3, 1, 2)
+    elif images.shape[1] == images.shape[2] not in CHANNELS and images.shape[3] in CHANNELS:
+        raise InputError(
+            f"the images of {source} have their channels in the last axis",
+            expected="floats of shape [n, c, h, w]",
+            got=_described(images),
+            do="pass images.transpose(0, 3, 1, 2); for a tensor, images.permute(0, 3, 1, 2)",
+        )
     images = images.float() if floats and images.dtype != torch.float16 else images
     return ImageSet(pixels=ArrayPixels(images.numpy()), source=source, **numbered(labels, source))
+
+
+def _check_range(images: Tensor, source: str) -> None:
+    """Refuse floats far outside 0 to 1: a network would be fed something else than it was trained on."""
+    low, high = float(images.min()), float(images.max())
+    if images.is_floating_point() and (low < -OVERSHOOT or high > 1 + OVERSHOOT):
+        raise InputError(
+            f"the images of {source} are not in the range of pictures",
+            expected="floats in 0 to 1, or bytes in 0 to 255",
+            got=f"{images.dtype} from {low:.3g} to {high:.3g}",
+            do="if they are prepared for the network already, call them 'inputs'; if not, bring them to 0 to 1",
+        )
 
 
 def numbered(labels: ArrayLike | Tensor, source: str) -> dict[str, Any]:
@@ -143,8 +176,10 @@ def label_tensor(labels: ArrayLike | Tensor, source: str) -> Tensor:
     """Bring class indices of any number type to int64, refusing what is not a whole number."""
     tensor, what = _tensor(labels, "labels"), f"the labels of {source} are not class indices"
     if tensor.ndim != 1 or tensor.dtype == torch.bool or tensor.is_complex():
-        one_hot = tensor.ndim == 2 and tensor.shape[1] > 1
-        do = "if they are one-hot, pass labels.argmax(axis=1)" if one_hot else None
+        do = None
+        if tensor.ndim == 2:
+            one_hot = 1 not in tensor.shape
+            do = "if they are one-hot, pass labels.argmax(axis=1)" if one_hot else "pass labels.ravel()"
         raise InputError(what, expected="whole numbers of shape [n]", got=_described(tensor), do=do)
     whole = tensor.to(torch.int64)
     if tensor.is_floating_point() and not torch.equal(whole.to(tensor.dtype), tensor):
@@ -154,8 +189,14 @@ def label_tensor(labels: ArrayLike | Tensor, source: str) -> Tensor:
 
 
 def _check_finite(values: Tensor, what: str) -> None:
-    if not torch.isfinite(values).all():
-        raise InputError(f"{what} are not finite", expected="finite numbers", got="NaN or infinity")
+    bad = int((~torch.isfinite(values)).flatten(1).any(dim=1).sum())
+    if bad:
+        raise InputError(
+            f"{what} are not finite",
+            expected="finite numbers",
+            got=f"{bad} of {len(values)} samples hold NaN or infinity",
+            do="make these samples again, or leave them and their labels out",
+        )
 
 
 def _tensor(values: ArrayLike | Tensor, name: str) -> Tensor:

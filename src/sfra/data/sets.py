@@ -148,6 +148,7 @@ class _Labelled(ABC):
                 f"samples and labels of {self.source} do not belong together",
                 expected=f"{samples} labels, one per sample",
                 got=len(self),
+                do="pass both from the same split, in the same order",
             )
         low, high = map(int, self.labels.aminmax())
         if low < 0:

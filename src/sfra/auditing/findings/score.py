@@ -153,8 +153,8 @@ def no_normalisation(normalised: bool | None, rs: float) -> Finding | None:
     """Fire when RS is below 0.5 in a network without normalisation; None: nothing is known of the network."""
     message = (
         f"The network has no layer that normalises (batch norm, layer norm …), and RS is {rs:.2f}. In such a network "
-        "even a class that is there by construction can stay hidden: a low RS says little here. Audit the original "
-        "with its output for the class switched off, and look at the sweep over scales."
+        "even a class that is there by construction can stay hidden: a low RS says little here, unless such a class "
+        "comes back in the original (--control ORIGINAL)."
     )
     low = normalised is False and rs < HIGH_RS - TOLERANCE
     return Finding("no-normalisation", "warning", rs, HIGH_RS, message) if low else None

@@ -287,7 +287,7 @@ def control_table(audit: AuditResult) -> Any:
             "original" if control.kind == "original" else "this model",
             *(percent(one.accuracy), percent(one.score.forget_after)),
             *(number(one.score.rs), signed(one.score.delta_rs)),
-            "yes" if one.seen else "no",
+            one.seen_words,
         ]
         for control in audit.controls
         for one in control.hidden
