@@ -122,9 +122,9 @@ def test_images_that_are_vectors_lead_to_the_name_for_them() -> None:
 
 
 @pytest.mark.parametrize(("low", "high"), [(0.0, 16.0), (-1.0, 1.0), (0.0, 255.0)])
-def test_floats_outside_the_range_of_pictures_are_refused_unless_they_are_called_inputs(low: float, high: float) -> None:
+def test_floats_outside_the_range_of_pictures_are_refused_unless_called_inputs(low: float, high: float) -> None:
     images = np.linspace(low, high, 6 * 64, dtype=np.float32).reshape(6, 1, 8, 8)
-    with pytest.raises(InputError, match=rf"(?s)range of pictures.*from {low:g} to {high:g}.*call them 'inputs'"):
+    with pytest.raises(InputError, match=rf"(?s)range of pictures.*{low:g} to {high:g}.*call them 'inputs'"):
         load_data({"images": images, "labels": LABELS})
     if low >= 0:
         with pytest.raises(InputError, match="range of pictures"):

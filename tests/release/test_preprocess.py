@@ -113,3 +113,10 @@ def test_what_is_not_a_batch_of_images_is_refused() -> None:
         prepare(torch.zeros(1, 3, 4, 4, dtype=torch.int64))
     with pytest.raises(InputError, match=r"(?s)wrong channels.*3 channels.*got: +4"):
         prepare(pixels(1, 4, 4, 4))
+
+
+def test_floats_that_are_no_pictures_are_not_normalised_once_more() -> None:
+    images = torch.linspace(-2, 2, 32).reshape(1, 2, 4, 4)
+    with pytest.raises(InputError, match=r"(?s)not in 0 to 1.*-2 to 2.*call them 'inputs'"):
+        Preprocess(mean=(0.5,), std=(0.25,))(images)
+    assert torch.equal(Preprocess()(images), images)

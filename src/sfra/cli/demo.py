@@ -38,4 +38,6 @@ def demo(
         look = f"Open {result.page} in a browser." if result.page else "Its page needs pip install 'sfra[report]'."
         kept = [f"Written to {out}.", look] if out else ["Nothing was written: pass --out DIR to keep it all."]
         show(demo_table(result.rows), "", EXPLANATION, "", *kept)
-        print_next([command("explain", "recovered"), command("doctor", "MODEL")])
+        model = {"arch": "small-cnn", "data": "digits"} if out else {}
+        look_at = command("doctor", out / "models" / "delete.safetensors" if out else "MODEL", **model)
+        print_next([command("explain", "recovered"), look_at])

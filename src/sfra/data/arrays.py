@@ -15,13 +15,11 @@ from torch import Tensor
 
 from sfra.core.errors import InputError
 from sfra.core.files import read_columns
+from sfra.core.pixels import foreign_range
 from sfra.data.sets import SORTED, ArrayPixels, FeatureSet, ImageSet
 
 CHANNELS = (1, 3)
 """Grey and colour: what tells the channel axis of uint8 images from height and width."""
-
-OVERSHOOT = 0.5
-"""How far floats may lie outside 0 to 1: resizing with bicubic filters goes beyond the edges."""
 
 KINDS = ("features", "images", "inputs")
 """What the samples of a file, or of a mapping, are called."""
@@ -136,13 +134,12 @@ def image_set(images: Tensor, labels: ArrayLike | Tensor, *, source: str) -> Ima
 
 
 def _check_range(images: Tensor, source: str) -> None:
-    """Refuse floats far outside 0 to 1: a network would be fed something else than it was trained on."""
-    low, high = float(images.min()), float(images.max())
-    if images.is_floating_point() and (low < -OVERSHOOT or high > 1 + OVERSHOOT):
+    """Refuse floats that are no pictures: a network would be fed something else than it was trained on."""
+    if found := foreign_range(images):
         raise InputError(
             f"the images of {source} are not in the range of pictures",
             expected="floats in 0 to 1, or bytes in 0 to 255",
-            got=f"{images.dtype} from {low:.3g} to {high:.3g}",
+            got=found,
             do="if they are prepared for the network already, call them 'inputs'; if not, bring them to 0 to 1",
         )
 

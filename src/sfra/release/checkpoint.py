@@ -201,6 +201,8 @@ def _read_torch(file: Path) -> object:
                 do=HEAD_OF if any(name.startswith("sklearn.") for name in names) else f"convert it {CONVERT}",
             ) from None
         raise unreadable(file, "not a file that torch.save wrote", expected=COMPLETE) from None
+    except (KeyError, IndexError, AttributeError, TypeError, ValueError):  # text and other bytes, taken for a pickle
+        raise unreadable(file, "not a file that torch.save wrote", expected=COMPLETE) from None
     except Exception as problem:
         raise unreadable(file, f"{type(problem).__name__}: {problem}", expected=COMPLETE) from None
 

@@ -11,6 +11,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from sfra.core.errors import InputError, meant
+from sfra.core.pixels import foreign_range
 from sfra.release.resample import FILTERS, resize
 
 MAX_SIDE = 4096
@@ -72,6 +73,7 @@ class Preprocess:
                 "the normalisation makes no sense",
                 expected="finite means and positive deviations, one for all channels or one for each",
                 got=f"mean {self.mean}, std {self.std}",
+                do="leave out the one that changes nothing",
             )
 
     def __call__(self, images: Tensor) -> Float[Tensor, "n channels h w"]:
@@ -88,11 +90,23 @@ class Preprocess:
         x = x if target == tuple(x.shape[2:]) else resize(x, target, self.resample)
         x = x if self.crop is None else _centre(x, self.crop)
         mean, std = (torch.tensor(v, device=x.device).reshape(1, -1, 1, 1) for v in (self.mean, self.std))
+        if self.normalises and (found := foreign_range(x)):
+            raise InputError(
+                "the images are to be normalised, but are not in 0 to 1",
+                expected="bytes in 0 to 255, or floats in 0 to 1",
+                got=found,
+                do="if they are prepared already, call them 'inputs'",
+            )
         wanted = max(mean.shape[1], std.shape[1])
         if x.shape[1] not in (1, wanted) and wanted != 1:
             expected = f"{wanted} channels, or 1 that is repeated"
             raise InputError("the images have the wrong channels", expected=expected, got=x.shape[1])
         return (x - mean) / std
+
+    @property
+    def normalises(self) -> bool:
+        """Tell whether mean and deviation change anything."""
+        return set(self.mean) != {0.0} or set(self.std) != {1.0}
 
     def __str__(self) -> str:
         """Say what is done, in words."""
@@ -106,7 +120,7 @@ class Preprocess:
             said.append(f"shorter side resized to {self.resize}{most} ({self.resample})")
         if self.crop is not None:
             said.append(f"centre of {self.crop[0]} x {self.crop[1]} cut out")
-        if set(self.mean) | set(self.std) - {1.0} != {0.0}:
+        if self.normalises:
             said.append(f"mean {_numbers(self.mean)}, std {_numbers(self.std)}")
         return ", ".join(said) or "as they are, bytes divided by 255"
 

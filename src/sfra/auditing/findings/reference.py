@@ -86,6 +86,7 @@ def negative_delta(delta_rs: float) -> Finding | None:
         return None
     message = (
         f"The class comes back less easily than in a model that never saw it (ΔRS {delta_rs:+z.2f}): unlearning may "
-        "have damaged or hidden it, or the reference is not comparable. This is not a proof of erasure."
+        "have damaged or hidden it, or the reference is not comparable, or the two were exchanged. This is not a "
+        "proof of erasure."
     )
     return Finding("negative-delta", "info", delta_rs, -DELTA_BAND, message)
