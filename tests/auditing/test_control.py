@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 import torch
 
@@ -160,3 +161,21 @@ def test_of_many_classes_two_are_hidden() -> None:
     [control] = report.controls
     assert len(control.hidden) == 2
     assert told[0].endswith("3 of the model, 2 of hidden classes)")
+
+
+@pytest.mark.parametrize(
+    ("seen", "rs", "verdict", "said"),
+    [
+        (True, 0.9, "recovered", "yes"),
+        (False, 0.9, "generic", "no: the reference is near"),
+        (False, 0.9, "inconclusive", "no: the reference is near"),
+        (False, 0.2, "inconclusive", "no"),
+        (False, 0.9, "degenerate", "no"),
+    ],
+)
+def test_a_class_that_comes_back_like_the_reference_is_told_apart(
+    seen: bool, rs: float, verdict: str, said: str
+) -> None:
+    one = compare(never_seen(), self_controls=1, **QUICK).controls[0].hidden[0]
+    score = msgspec.structs.replace(one.score, rs=rs, verdict=verdict)
+    assert msgspec.structs.replace(one, seen=seen, score=score).seen_words == said

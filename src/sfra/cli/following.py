@@ -12,7 +12,7 @@ from sfra.auditing.result import AuditReport
 from sfra.cli.made import command, reference_beside
 
 SEEDS, EPOCHS = 5, 300
-"""Seeds that narrow an interval; epochs in which hidden classes come back that did not in fewer."""
+"""Seeds that narrow an interval; epochs to try where hidden classes do not come back in fewer."""
 
 
 def following(

@@ -7,7 +7,7 @@ them:
     weighted   0.021 C r + 0.9 r + 75 C + 0.1 C² / s    the same; mixing and sieving; a candidate for every s-th pair
 
 On a GPU (an H200). The weighted terms fit what was measured at 200, 1,000 and 21,841 classes; 150 ns of them are
-launches. The plain ones fit draws of 10 to 512 classes within a third:
+launches. The plain ones are rough: they follow timings of 10 to 512 classes within a third, which no benchmark repeats:
 
     plain      1.4e-5 C r + 0.0015 r + 0.0015 C + 0.1
     weighted   1e-4 C r + 0.005 r + 0.3 C + 0.0004 C² / s + 150
